@@ -1,0 +1,62 @@
+# Every target sets up what it needs: a virtual environment in .venv, installed once and again when the
+# requirements change.
+PYTHON ?= python3
+BIN := .venv/bin
+# One thread a process: on shared cores, two threads of linear algebra get in each other's way.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: help demo test test-slow check format wheel clean
+
+help:
+	@echo "make demo        the journey on planted tasks, in ./demo"
+	@echo "make test        all tests but the slow ones"
+	@echo "make test-slow   the slow tests"
+	@echo "make check       format, lint, types, spelling"
+	@echo "make format      mend format and lint where a tool can"
+	@echo "make bench-NAME  a benchmark, for instance make bench-data"
+	@echo "make wheel       build the wheel and try it in an empty environment"
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "robusttc needs Python 3.11 or later; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# In one command, so that torch is resolved together with what needs it.
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+.venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ .venv/installed
+
+demo: .venv/installed
+	$(BIN)/robusttc demo --out demo
+
+test: .venv/installed-dev
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/installed-dev
+	$(BIN)/python -m pytest -m slow
+
+check: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+
+format: .venv/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-%: .venv/installed-dev
+	$(BIN)/python -m benchmarks.$*
+
+wheel: .venv/installed-dev
+	PYTHON="$(PYTHON)" bash tests/try_wheel.sh $(BIN)/python
+
+clean:
+	rm -rf .venv build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

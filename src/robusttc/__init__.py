@@ -1,0 +1,77 @@
+"""Robust task clustering for hundreds or thousands of small text-classification tasks.
+
+>>> import robusttc as rtc
+>>> planted = rtc.make_planted_tasks(n_tasks=12, random_state=0)
+>>> planted.tasks.names[0]
+'task-0000'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from robusttc.version import __version__
+
+if TYPE_CHECKING:
+    from robusttc.data.inspection import inspect_tasks
+    from robusttc.data.loading import load_tasks
+    from robusttc.data.synthetic import make_planted_tasks
+    from robusttc.data.task import Task
+    from robusttc.data.taskset import TaskSet
+    from robusttc.data.writing import write_tasks
+    from robusttc.errors import (
+        DataError,
+        DataWarning,
+        DoubtWarning,
+        RobustTCError,
+        RobustTCWarning,
+        StoreError,
+        UsageError,
+    )
+
+__all__ = [
+    "DataError",
+    "DataWarning",
+    "DoubtWarning",
+    "RobustTCError",
+    "RobustTCWarning",
+    "StoreError",
+    "Task",
+    "TaskSet",
+    "UsageError",
+    "__version__",
+    "inspect_tasks",
+    "load_tasks",
+    "make_planted_tasks",
+    "write_tasks",
+]
+
+# Each public name is imported when it is first used, so that `import robusttc` costs next to nothing.
+_HOME_OF_NAME = {
+    "DataError": "robusttc.errors",
+    "DataWarning": "robusttc.errors",
+    "DoubtWarning": "robusttc.errors",
+    "RobustTCError": "robusttc.errors",
+    "RobustTCWarning": "robusttc.errors",
+    "StoreError": "robusttc.errors",
+    "Task": "robusttc.data.task",
+    "TaskSet": "robusttc.data.taskset",
+    "UsageError": "robusttc.errors",
+    "inspect_tasks": "robusttc.data.inspection",
+    "load_tasks": "robusttc.data.loading",
+    "make_planted_tasks": "robusttc.data.synthetic",
+    "write_tasks": "robusttc.data.writing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF_NAME:
+        raise AttributeError(f"module 'robusttc' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF_NAME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,285 @@
+"""Every way in which robusttc can fail, in one tree.
+
+* RobustTCError                       the root: ``except RobustTCError`` catches all of them
+    * UsageError (ValueError)         an argument or option is wrong                     exit code 2
+    * DataError (ValueError)          what the user gave as data is wrong                exit code 4
+        * TaskFilesError              task files with problems, each with its place
+        * ScoresError                 a file of scores with problems, each with its place
+        * UnknownTaskError (KeyError) a task name that is not in the set
+        * WordVectorsError            a word-vector file that cannot be used
+    * StoreError (OSError)            a run or an artifact on disk is damaged            exit code 5
+
+* RobustTCWarning (UserWarning)       the root of the warnings
+    * DataWarning                     data was left out, on request
+    * DoubtWarning                    finished, but the answer is not to be trusted      exit code 3
+
+A message says what is wrong, where, what was got, what was expected and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import Any
+
+__all__ = [
+    "DataError",
+    "DataWarning",
+    "DoubtWarning",
+    "ExitCode",
+    "Problem",
+    "RobustTCError",
+    "RobustTCWarning",
+    "ScoresError",
+    "StoreError",
+    "TaskFilesError",
+    "UnknownTaskError",
+    "UsageError",
+    "WordVectorsError",
+    "nearest_name",
+    "quote",
+]
+
+MAX_LISTED_PROBLEMS = 20
+MAX_QUOTED_CHARACTERS = 60
+
+
+class ExitCode(IntEnum):
+    """What the command line tells the shell."""
+
+    DONE = 0
+    USAGE = 2
+    DOUBT = 3
+    BAD_DATA = 4
+    DAMAGED_STORE = 5
+
+
+def quote(value: object) -> str:
+    """Show a value inside a message: on one line, escaped, cut where it is long.
+
+    >>> quote("a" * 100)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"
+    """
+    text = repr(value)
+    if len(text) <= MAX_QUOTED_CHARACTERS:
+        return text
+    return text[: MAX_QUOTED_CHARACTERS - 1] + "…"
+
+
+def nearest_name(wrong: str, allowed: Iterable[str]) -> str | None:
+    """Find the allowed name that a misspelt one most likely meant, or None."""
+    found = get_close_matches(wrong, list(allowed), n=1)
+    return found[0] if found else None
+
+
+class RobustTCError(Exception):
+    """The root of all errors of this package.
+
+    Parameters
+    ----------
+    what
+        The fault, in one clause.
+    where
+        The place: a file and line, a task, an option.
+    got
+        The value that was found.
+    expected
+        What is allowed there.
+    todo
+        What the user can do next.
+    """
+
+    exit_code: ExitCode = ExitCode.BAD_DATA
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        got: str | None = None,
+        expected: str | None = None,
+        todo: str | None = None,
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.got = got
+        self.expected = expected
+        self.todo = todo
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        return describe(self.what, where=self.where, got=self.got, expected=self.expected, todo=self.todo)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Workers hand their errors to the driver pickled; by default an exception is made anew from its
+        # positional arguments alone, which loses the rest or fails.
+        return rebuild, (type(self), self.args, self.__dict__)
+
+
+def rebuild(kind: type[RobustTCError], arguments: tuple[Any, ...], state: dict[str, Any]) -> RobustTCError:
+    """Make an error as it was in another process."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
+
+
+def describe(
+    what: str,
+    *,
+    where: str | None = None,
+    got: str | None = None,
+    expected: str | None = None,
+    todo: str | None = None,
+) -> str:
+    """Put the parts of a message into the one sentence shape that all messages have.
+
+    >>> describe("unknown split", where="a.csv:3", got="'tset'", expected="train, valid or test")
+    "a.csv:3: unknown split; got 'tset'; expected train, valid or test"
+    """
+    message = f"{where}: {what}" if where else what
+    if got is not None:
+        message += f"; got {got}"
+    if expected is not None:
+        message += f"; expected {expected}"
+    if todo is not None:
+        message += f". {todo[0].upper()}{todo[1:]}"
+    return message
+
+
+class UsageError(RobustTCError, ValueError):
+    """An argument or option is wrong."""
+
+    exit_code = ExitCode.USAGE
+
+
+class DataError(RobustTCError, ValueError):
+    """What the user gave as data is wrong."""
+
+    exit_code = ExitCode.BAD_DATA
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a file, with its place.
+
+    ``line`` and ``column`` count from 1; ``unit`` is what ``line`` counts (``line``, or ``row`` where the
+    format has no lines).
+    """
+
+    path: str
+    what: str
+    line: int | None = None
+    column: int | None = None
+    unit: str = "line"
+    got: str | None = None
+    expected: str | None = None
+    todo: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The place as ``file:line:column``, as far as it is known."""
+        place = self.path
+        if self.line is not None:
+            place += f":{self.line}" if self.unit == "line" else f":{self.unit} {self.line}"
+        if self.column is not None:
+            place += f":{self.column}"
+        return place
+
+    def __str__(self) -> str:
+        return describe(self.what, where=self.place, got=self.got, expected=self.expected, todo=self.todo)
+
+
+class TaskFilesError(DataError):
+    """The task files have problems; all of them were looked for, the first 20 are kept.
+
+    Attributes
+    ----------
+    problems
+        The first problems, in the order in which they were found.
+    n_problems
+        How many there are in all.
+    """
+
+    def __init__(self, problems: Sequence[Problem], n_problems: int, *, todo: str | None = None) -> None:
+        self.problems = tuple(problems[:MAX_LISTED_PROBLEMS])
+        self.n_problems = n_problems
+        noun = "problem" if n_problems == 1 else "problems"
+        super().__init__(f"{n_problems:,} {noun} in the task files", todo=todo)
+
+    def __str__(self) -> str:
+        return list_problems(self.what, self.problems, self.n_problems, self.todo)
+
+
+class ScoresError(DataError):
+    """A file of scores has problems; all of them were looked for, the first 20 are kept.
+
+    Attributes
+    ----------
+    problems
+        The first problems, in the order in which they were found.
+    n_problems
+        How many there are in all.
+    """
+
+    def __init__(self, problems: Sequence[Problem], n_problems: int, *, todo: str | None = None) -> None:
+        self.problems = tuple(problems[:MAX_LISTED_PROBLEMS])
+        self.n_problems = n_problems
+        noun = "problem" if n_problems == 1 else "problems"
+        super().__init__(f"{n_problems:,} {noun} in the file of scores", todo=todo)
+
+    def __str__(self) -> str:
+        return list_problems(self.what, self.problems, self.n_problems, self.todo)
+
+
+def list_problems(what: str, problems: Sequence[Problem], n_problems: int, todo: str | None) -> str:
+    """Put problems under each other, with a count of those that are not shown."""
+    lines = [f"{what}:"]
+    advice_given: set[str | None] = set()
+    for problem in problems:
+        # The same advice twenty times would bury the places.
+        shown = replace(problem, todo=None) if problem.todo in advice_given else problem
+        advice_given.add(problem.todo)
+        lines.append(f"  {shown}")
+    if n_problems > len(problems):
+        lines.append(f"  … and {n_problems - len(problems):,} more")
+    if todo is not None:
+        lines.append(f"What to do: {todo}")
+    return "\n".join(lines)
+
+
+class UnknownTaskError(DataError, KeyError):
+    """A task name that is not in the set."""
+
+    def __init__(self, name: object, known: Sequence[str]) -> None:
+        nearest = nearest_name(name, known) if isinstance(name, str) else None
+        super().__init__(
+            "no task has this name",
+            got=quote(name),
+            expected=f"one of {len(known):,} task names",
+            todo=f"did you mean {quote(nearest)}?" if nearest else None,
+        )
+
+
+class WordVectorsError(DataError):
+    """A word-vector file that cannot be used."""
+
+
+class StoreError(RobustTCError, OSError):
+    """A run or an artifact on disk is damaged."""
+
+    exit_code = ExitCode.DAMAGED_STORE
+
+
+class RobustTCWarning(UserWarning):
+    """The root of all warnings of this package."""
+
+
+class DataWarning(RobustTCWarning):
+    """Data was left out, because the caller asked for it."""
+
+
+class DoubtWarning(RobustTCWarning):
+    """A result was reached, but it should not be trusted as it is."""
