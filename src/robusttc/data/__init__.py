@@ -1,0 +1,1 @@
+"""From files to tasks: the data model, the readers, tokens, word vectors and planted tasks."""
