@@ -143,8 +143,9 @@ class Task:
                     got=quote(split),
                     expected=" or ".join(self.split_names),
                 )
-        codes = [self.split_names.index(split) for split in splits]
-        return np.flatnonzero(np.isin(self.split_codes, codes))
+        chosen = np.zeros(len(self.split_names), dtype=np.bool_)
+        chosen[[self.split_names.index(split) for split in splits]] = True
+        return np.flatnonzero(chosen[self.split_codes])
 
     def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Task:
         """Give a task of the same name with only these rows; labels that do not occur are gone."""
