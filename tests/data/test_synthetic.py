@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import threadpoolctl  # type: ignore[import-untyped]
+import threadpoolctl
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer

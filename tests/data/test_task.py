@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -131,3 +132,12 @@ def test_sets_are_equal_by_content_and_order() -> None:
     assert hash(TaskSet([first])) == hash(TaskSet([first]))
     assert TaskSet([first, second]) != TaskSet([second, first])
     assert TaskSet([first]) != first
+
+
+def test_tasks_cross_process_borders() -> None:
+    tasks = TaskSet([Task("a", ["t", "ü"], ["x", "y"], ["train", "spare"]), Task("b", ["v"], ["z"])])
+    back = pickle.loads(pickle.dumps(tasks))  # noqa: S301
+    assert back == tasks
+    assert back["a"].texts[1] == "ü"
+    with pytest.raises(ValueError, match="read-only"):
+        back["a"].label_codes[0] = 1

@@ -120,6 +120,11 @@ class Task:
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Task is immutable; cannot set {field}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Workers get their tasks pickled, and unpickling would set the fields one by one.
+        columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
+        return Task.from_codes, (self.name, self.texts, *columns)
+
     def __len__(self) -> int:
         return len(self.texts)
 

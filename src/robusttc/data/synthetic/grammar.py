@@ -39,7 +39,7 @@ SILENCE = 0.75
 # How strongly the customers of one service keep to their favourite words: they use the r favourite ones of n
 # cues with probability (r / n)^(1 / SKEW). The favourites differ from task to task, so the rare words of one
 # task are common in another of its family: that is what sharing can teach.
-SKEW = 6.0
+SKEW = 7.0
 
 VERB_SLOT = "*"
 LINKS = ("for", "of", "concerning", "belonging to", "to do with")
