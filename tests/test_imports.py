@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"version"},
     {"errors"},
     {"seeds"},
-    {"scores", "scores_csv"},
+    {"scores"},
     {"clustering"},
     {"data"},
     {"encoders"},

@@ -1,0 +1,169 @@
+"""What the columns and rows of scores tell: standardised scores, and how far they can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ColumnStatistics",
+    "ScoreReliability",
+    "correlate_both_orders",
+    "row_means",
+    "share_of_rows",
+    "standardise_columns",
+]
+
+# A column whose scores differ by less than this share of their size is constant up to rounding.
+CONSTANT = 1e-12
+# Scores nearer to a threshold than this share of the column's range are on it: the order in which a mean was
+# summed up must not decide. The second number is the rounding of the scores themselves.
+TIE_OF_RANGE = 1e-10
+TIE_OF_SIZE = 1e-15
+MIN_PAIRS = 3  # a correlation over fewer says nothing
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnStatistics:
+    """The columns of a sparse matrix, each with its mean and standard deviation.
+
+    Attributes
+    ----------
+    count
+        The number of entries of each column.
+    mean, deviation
+        Mean and population standard deviation (as `numpy.std`) of each column; NaN where it has no entry.
+    has_spread
+        Whether a column has values that differ by more than rounding.
+    standardised
+        For each entry, its distance from the mean of its column in standard deviations; 0 in a column
+        without spread.
+    tie
+        For each column, the distance (in standard deviations) below which two numbers are the same.
+    """
+
+    count: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    has_spread: NDArray[np.bool_]
+    standardised: NDArray[np.float64]
+    tie: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScoreReliability:
+    """How far scores can be trusted, judged by the scores themselves.
+
+    Z is S with every column (target) standardised by its own mean and standard deviation; the diagonal and
+    columns without spread are left out.
+
+    Attributes
+    ----------
+    reciprocity
+        Correlation of Z_ij with Z_ji over the pairs measured both ways, every pair entered in both orders
+        (so that the order of the tasks cannot matter). None with fewer than 3 such pairs or no spread.
+    reciprocity_without_donors
+        The same for Z_ij minus the mean of row i: without the donor effect.
+    donor_share
+        The share of the variance of Z that belongs to the source alone: some tasks serve all others well.
+        By the one-way analysis of variance with rows as groups, r rows, N entries, k_i entries in row i:
+        ``v = (MS_between - MS_within) / k0``, ``share = v / (v + MS_within)``, at least 0, where
+        ``k0 = (N - sum(k_i**2) / N) / (r - 1)``. The plain share of the row means would be large for pure
+        noise, about r / N; this is about 0. None where no row, or only one, has two entries.
+    n_pairs
+        The number of pairs measured both ways that were used.
+    n_scores
+        The number of scores that were used.
+    """
+
+    reciprocity: float | None
+    reciprocity_without_donors: float | None
+    donor_share: float | None
+    n_pairs: int
+    n_scores: int
+
+
+def standardise_columns(
+    target: NDArray[np.int64],
+    value: NDArray[np.float64],
+    *,
+    n_tasks: int,
+    size: NDArray[np.float64] | None = None,
+) -> ColumnStatistics:
+    """Standardise the columns of a sparse matrix.
+
+    Parameters
+    ----------
+    target
+        The column of each entry.
+    value
+        The entries; finite.
+    n_tasks
+        The number of columns.
+    size
+        For each column, the size of the numbers that the values were computed from, to tell spread from
+        rounding. None: the largest absolute value of the column.
+    """
+    count = np.bincount(target, minlength=n_tasks)
+    lowest = np.full(n_tasks, np.inf)
+    highest = np.full(n_tasks, -np.inf)
+    np.minimum.at(lowest, target, value)
+    np.maximum.at(highest, target, value)
+    empty = count == 0
+    lowest[empty] = highest[empty] = 0.0
+    if size is None:
+        size = np.maximum(np.abs(lowest), np.abs(highest))
+    extent = highest - lowest
+    has_spread = extent > CONSTANT * size
+    # From 0 to 1 within each column: a constant column gives exactly 0, and squares neither overflow nor
+    # vanish, whatever the unit of the scores is.
+    unit = np.where(extent > 0, extent, 1.0)
+    scaled = (value - lowest[target]) / unit[target]
+    divisor = np.maximum(count, 1)
+    scaled_mean = np.bincount(target, scaled, minlength=n_tasks) / divisor
+    scaled -= scaled_mean[target]
+    scaled_deviation = np.sqrt(np.bincount(target, scaled**2, minlength=n_tasks) / divisor)
+    scaled /= np.where(has_spread, scaled_deviation, 1.0)[target]
+    scaled[~has_spread[target]] = 0.0
+    tie = (TIE_OF_RANGE + TIE_OF_SIZE * size / unit) / np.where(has_spread, scaled_deviation, 1.0)
+    return ColumnStatistics(
+        count=count,
+        mean=np.where(empty, np.nan, lowest + unit * scaled_mean),
+        deviation=np.where(empty, np.nan, unit * scaled_deviation),
+        has_spread=has_spread,
+        standardised=scaled,
+        tie=tie,
+    )
+
+
+def row_means(row: NDArray[np.int64], value: NDArray[np.float64], n_tasks: int) -> NDArray[np.float64]:
+    """Give the mean of each row over its entries; 0 for a row without any."""
+    return np.bincount(row, value, minlength=n_tasks) / np.maximum(np.bincount(row, minlength=n_tasks), 1)
+
+
+def correlate_both_orders(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Correlate two directions, every pair entered in both orders; None where that says nothing."""
+    if len(one) < MIN_PAIRS:
+        return None
+    mean = (one.mean() + other.mean()) / 2
+    one, other = one - mean, other - mean
+    variance = float((one @ one + other @ other) / 2)
+    if variance <= CONSTANT**2 * len(one):
+        return None
+    return float(np.clip(one @ other / variance, -1.0, 1.0))
+
+
+def share_of_rows(row: NDArray[np.int64], z: NDArray[np.float64], n_tasks: int) -> float | None:
+    """Estimate the share of the variance that belongs to the rows; see `ScoreReliability`."""
+    count = np.bincount(row, minlength=n_tasks)
+    n_rows, n_entries = int(np.count_nonzero(count)), len(z)
+    if n_rows < 2 or n_entries <= n_rows:
+        return None
+    means = row_means(row, z, n_tasks)
+    within = float(((z - means[row]) ** 2).sum()) / (n_entries - n_rows)
+    between = float((count * (means - z.mean()) ** 2).sum()) / (n_rows - 1)
+    entries_a_row = (n_entries - float((count.astype(float) ** 2).sum()) / n_entries) / (n_rows - 1)
+    of_rows = max(0.0, (between - within) / entries_a_row)
+    return of_rows / (of_rows + within)
