@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from robusttc.version import __version__
 
 if TYPE_CHECKING:
+    from robusttc.clustering.completion.complete import complete_similarity
+    from robusttc.clustering.estimator import RobustTaskClustering
+    from robusttc.clustering.planted import make_planted_scores
     from robusttc.data.inspection import inspect_tasks
     from robusttc.data.loading import load_tasks
     from robusttc.data.synthetic import make_planted_tasks
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
         StoreError,
         UsageError,
     )
+    from robusttc.scores import TransferScores, read_scores
 
 __all__ = [
     "DataError",
@@ -36,14 +40,19 @@ __all__ = [
     "DoubtWarning",
     "RobustTCError",
     "RobustTCWarning",
+    "RobustTaskClustering",
     "StoreError",
     "Task",
     "TaskSet",
+    "TransferScores",
     "UsageError",
     "__version__",
+    "complete_similarity",
     "inspect_tasks",
     "load_tasks",
+    "make_planted_scores",
     "make_planted_tasks",
+    "read_scores",
     "write_tasks",
 ]
 
@@ -54,13 +63,18 @@ _HOME_OF_NAME = {
     "DoubtWarning": "robusttc.errors",
     "RobustTCError": "robusttc.errors",
     "RobustTCWarning": "robusttc.errors",
+    "RobustTaskClustering": "robusttc.clustering.estimator",
     "StoreError": "robusttc.errors",
     "Task": "robusttc.data.task",
     "TaskSet": "robusttc.data.taskset",
+    "TransferScores": "robusttc.scores",
     "UsageError": "robusttc.errors",
+    "complete_similarity": "robusttc.clustering.completion.complete",
     "inspect_tasks": "robusttc.data.inspection",
     "load_tasks": "robusttc.data.loading",
+    "make_planted_scores": "robusttc.clustering.planted",
     "make_planted_tasks": "robusttc.data.synthetic",
+    "read_scores": "robusttc.scores",
     "write_tasks": "robusttc.data.writing",
 }
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from robusttc.cli.cluster import cluster
 from robusttc.cli.console import print_error
 from robusttc.cli.demo import demo
 from robusttc.cli.inspect import inspect
@@ -30,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(inspect)
+app.command()(cluster)
 app.command()(demo)
 
 

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
+from robusttc.cli.clustering_view import show_clustering
 from robusttc.cli.console import output_console, show_working
 from robusttc.cli.inspection_view import say, show_inspection
 from robusttc.cli.reading import Seed, read_aloud
 from robusttc.data.inspection import inspect_tasks
 from robusttc.data.options import ReadOptions
-from robusttc.data.synthetic import make_planted_tasks
+from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
 from robusttc.data.writing import write_tasks
-from robusttc.errors import UsageError, quote
+from robusttc.errors import DoubtWarning, UsageError, quote
 
 __all__ = ["demo"]
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder that gets the planted tasks.")] = Path("demo"),
-    n_tasks: Annotated[int, typer.Option("--tasks", min=6, help="How many tasks to plant.")] = 48,
+    out: Annotated[Path, typer.Option(help="The folder that gets everything the demo makes.")] = Path("demo"),
+    n_tasks: Annotated[int, typer.Option("--tasks", min=12, help="How many tasks to plant.")] = 48,
     seed: Seed = 0,
 ) -> None:
-    """Plant tasks of known families, write them as files and inspect them. Needs no network."""
+    """Plant tasks of known families, inspect them and cluster them. Needs no network."""
     console = output_console()
     with show_working("Writing planted tasks"):
         planted = make_planted_tasks(n_tasks=n_tasks, random_state=seed)
         folder = empty_or_own_folder(out / "tasks", planted.tasks.names)
         write_tasks(planted.tasks, folder)
     n_families = len(planted.family_names)
-    say(console, f"Planted {n_tasks} tasks of {n_families} families in {folder}, one CSV file a task.")
-    say(console, f"A family is a way of labelling: {', '.join(planted.family_names)}.\n")
+    say(console, f"1. Planted {n_tasks} tasks of {n_families} families in {folder}, one CSV file a task.")
+    say(console, f"   A family is a way of labelling: {', '.join(planted.family_names)}.\n")
+    say(console, f"2. robusttc inspect {folder}\n")
     loaded = read_aloud(folder, ReadOptions(seed=seed))
-    show_inspection(console, loaded, inspect_tasks(loaded.tasks), limit=12)
-    say(console, f"\nLook again with: robusttc inspect {folder}")
+    show_inspection(console, loaded, inspect_tasks(loaded.tasks), limit=6)
+    cluster_planted_scores(console, planted, out, seed)
+
+
+def cluster_planted_scores(console: Console, planted: PlantedTasks, out: Path, seed: int) -> None:
+    """Cluster scores that follow the families, and compare with the truth."""
+    # Late, so that the other commands do not wait for SciPy and scikit-learn.
+    from sklearn.metrics import adjusted_rand_score
+
+    from robusttc.cli.cluster import write_clusters
+    from robusttc.clustering.estimator import RobustTaskClustering
+    from robusttc.clustering.planted import make_planted_scores
+    from robusttc.report.heatmap import draw_heatmap
+
+    say(console, f"\n3. robusttc cluster {out / 'scores.csv'} --plot {out / 'clusters.png'}")
+    say(console, "   (These scores are planted too; measuring them on the tasks is to come.)\n")
+    with show_working("Clustering"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtWarning)
+        scores = make_planted_scores(planted.tasks.names, planted.families, random_state=seed)
+        scores.write_csv(out / "scores.csv")
+        clustering = RobustTaskClustering(random_state=seed).fit(scores)
+        write_clusters(clustering, out / "clusters.csv")
+        draw_heatmap(scores, clustering, out / "clusters.png")
+    written = [str(out / name) for name in ("scores.csv", "clusters.csv", "clusters.png")]
+    show_clustering(console, clustering, written)
+    agreement = adjusted_rand_score(planted.families, clustering.labels_)
+    say(console, f"Agreement with the planted families (adjusted Rand index, 1 is perfect): {agreement:.2f}")
 
 
 def empty_or_own_folder(folder: Path, task_names: tuple[str, ...]) -> Path:

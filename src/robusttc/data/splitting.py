@@ -20,9 +20,9 @@ def split_rows(task_name: str, texts: Sequence[str], labels: Sequence[str], seed
     """Split the rows of one task 64/16/20 within each label; every label keeps at least one training row.
 
     Rows of one label that have the same text stay together, so that splitting plants no copy of a training
-    row in test (one text with two labels is a fault of the data, which `inspect` shows). What rounding takes from a split in one label it gets back in the next, so a task of many tiny
-    labels still has its share of valid and test rows. The result depends on the seed, the name of the task
-    and its rows, on nothing else.
+    row in test (one text with two labels is a fault of the data, which `inspect` shows). What rounding takes
+    from a split in one label it gets back in the next, so a task of many tiny labels still has its share of
+    valid and test rows. The result depends on the seed, the name of the task and its rows, on nothing else.
 
     Examples
     --------

@@ -1,0 +1,132 @@
+"""`robusttc cluster` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from robusttc.cli import main
+from robusttc.clustering.planted import make_planted_scores
+from robusttc.scores import TransferScores
+
+FAMILIES = np.arange(36) % 4
+
+
+def planted(folder: Path, seed: int = 0) -> Path:
+    scores = make_planted_scores([f"task {number}" for number in range(36)], FAMILIES, random_state=seed)
+    scores.write_csv(folder / "scores.csv")
+    return folder / "scores.csv"
+
+
+def read_clusters(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_clusters_are_found_written_and_certified(
+    tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "clusters.csv"
+    assert main(["cluster", str(planted(tmp_path, seed)), "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "Clusters are certified" in text
+    assert "Certified gap" in text
+    rows = read_clusters(out)
+    assert [row["task"] for row in rows] == [f"task {number}" for number in range(36)]
+    assert adjusted_rand_score(FAMILIES, [row["cluster"] for row in rows]) == 1.0
+    assert all(0 < float(row["confidence"]) <= 1 for row in rows)
+
+
+def test_square_table_json_and_given_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = make_planted_scores([f"t{number}" for number in range(24)], np.arange(24) % 3)
+    matrix = scores.to_matrix()
+    lines = [["", *scores.task_names]]
+    for name, row in zip(scores.task_names, matrix.tolist(), strict=True):
+        lines.append([name, *("" if np.isnan(score) else repr(score) for score in row)])
+    file = tmp_path / "square.csv"
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(lines)
+    main(["cluster", str(file), "--clusters", "3", "--json", "--out", str(tmp_path / "c.csv")])
+    document = json.loads(capsys.readouterr().out)
+    assert document["n_clusters"] == 3
+    labels = [task["cluster"] for task in document["tasks"]]
+    assert adjusted_rand_score(np.arange(24) % 3, labels) == 1.0
+    assert document["certificate"]["gap"] >= 0
+    assert document["diagnosis"]["verdict"] in {"certified", "likely", "not supported"}
+
+
+def test_noise_ends_with_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    generator = np.random.default_rng(0)
+    matrix = generator.normal(size=(30, 30))
+    TransferScores.from_matrix(matrix, [f"t{number}" for number in range(30)]).write_csv(
+        tmp_path / "noise.csv"
+    )
+    assert main(["cluster", str(tmp_path / "noise.csv"), "--out", str(tmp_path / "c.csv")]) == 3
+    assert "not supported" in capsys.readouterr().out
+    assert len(read_clusters(tmp_path / "c.csv")) == 30
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_plot(tmp_path: Path, ending: str) -> None:
+    plot = tmp_path / f"clusters.{ending}"
+    assert (
+        main(["cluster", str(planted(tmp_path)), "--out", str(tmp_path / "c.csv"), "--plot", str(plot)]) == 0
+    )
+    start = plot.read_bytes()[:100]
+    assert start.startswith(b"\x89PNG") if ending == "png" else b"<?xml" in start
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["c.csv", f"clusters.{ending}", "scores.csv"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--clusters", "many"],
+        ["--clusters", "0"],
+        ["--clusters", "1000"],
+        ["--lambda", "-1"],
+        ["--rule", "none"],
+        ["--plot", "plot.pdf"],
+        ["--out", "no/such/folder/c.csv"],
+    ],
+)
+def test_wrong_usage(tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", str(planted(tmp_path)), "--out", str(tmp_path / "c.csv"), *options]) == 2
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert captured.err
+    assert not (tmp_path / "c.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "phrase"),
+    [
+        ("", "empty"),
+        ("source,target,score\na,b,high\n", ":2"),
+        ("source,target,score\na,b,nan\n", ":2"),
+        ("source,target,score\na,b,0.5\na,b,0.6\n", ":3"),
+        ("task,a,b\na,,0.5\nc,0.5,\n", "c"),
+        ("from,to,score\na,b,0.5\n", "source"),
+    ],
+)
+def test_bad_scores(tmp_path: Path, content: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "scores.csv"
+    file.write_text(content)
+    assert main(["cluster", str(file), "--out", str(tmp_path / "c.csv")]) == 4
+    err = capsys.readouterr().err
+    assert "scores.csv" in err
+    assert phrase in err
+    assert "Traceback" not in err
+
+
+def test_a_pair_measured_twice_can_be_averaged(tmp_path: Path) -> None:
+    file = planted(tmp_path)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, lines[1]]) + "\n")
+    assert main(["cluster", str(file), "--out", str(tmp_path / "c.csv")]) == 4
+    assert main(["cluster", str(file), "--out", str(tmp_path / "c.csv"), "--average-duplicates"]) == 0
