@@ -27,10 +27,9 @@ def show_clustering(console: Console, estimator: Any, written: Sequence[str]) ->
     say(console, f"\nNumber of clusters: {estimator.n_clusters_} ({estimator.n_clusters_reason_}).")
     diagnosis, certificate = estimator.diagnosis_, estimator.certificate_
     say(console, diagnosis.sentence)
-    say(
-        console,
-        f"Certified gap {certificate.gap:.1e} at lambda {certificate.lam:.3g} ({certificate.method}).",
-    )
+    if certificate.n_components:
+        proof = f"Certified gap {certificate.gap:.1e} at lambda {certificate.lam:.3g} ({certificate.method})."
+        say(console, proof)
     if certificate.message:
         say(console, certificate.message[0].upper() + certificate.message[1:] + ".")
     for advice in diagnosis.advice:

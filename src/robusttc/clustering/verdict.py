@@ -147,6 +147,8 @@ def find_doubt(findings: Findings) -> str | None:
 
 def give_advice(findings: Findings, verdict: Word) -> tuple[str, ...]:
     """Say what to do next, the most useful first."""
+    if not findings.mean_partners:
+        return ("No pair says anything yet: measure pairs of tasks, both ways, at least three a task.",)
     return (*advise_on_pairs(findings, verdict), *advise_on_scores(findings), *advise_on_tasks(findings))
 
 
