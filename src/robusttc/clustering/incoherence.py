@@ -6,8 +6,8 @@ Symbols, as in the theorem: X = U Sigma U^T has rank k; E holds the errors.
   The largest entry of a positive semidefinite matrix lies on its diagonal, so ``mu_1 = sqrt(k) mu_0^2`` if X
   has no negative eigenvalue; else this is an upper bound.
 * ``xi(X)``: the largest entry of a matrix of norm 1 in the tangent space at X. With ``inc = max_i ||U_i||``
-  it lies between inc and 2 inc (Chandrasekaran et al., 2011), and no entry of a matrix exceeds its norm, so
-  it is at most 1.
+  it lies between inc and 2 inc (shown in the work that the theorem cites), and no entry of a matrix exceeds
+  its norm, so it is at most 1.
 * ``mu(E)``: the largest norm of a matrix with entries up to 1 where E has errors. No such matrix has a larger
   norm than the one with 1 at all of these places (Perron and Frobenius), so mu(E) is the norm of that 0/1
   matrix.

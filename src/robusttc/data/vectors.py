@@ -120,7 +120,7 @@ def load_word_vectors(
         The words, each once.
     unknown_scale
         The largest absolute value in the vector of a word that is not in the file. The default is the usual
-        one for this kind of network (Kim, 2014).
+        one for this kind of network.
 
     Raises
     ------

@@ -101,8 +101,8 @@ def bound_norm(
     coupling B between them. Then  lambda_max(Q) <= (a + c)/2 + sqrt(((a - c)/2)^2 + ||B||^2)  with a and c
     the largest eigenvalues of A and C, and only c, which is well below 1, needs Lanczos. A Lanczos value is a
     lower estimate; after m steps from a random start it is short of the truth by at most eps times the spread
-    of the spectrum, but for a probability of 1.648 sqrt(n) exp(-sqrt(eps) (2m - 1))  (Kuczynski and
-    Wozniakowski, 1992), and it is inflated by that.
+    of the spectrum, but for a probability of 1.648 sqrt(n) exp(-sqrt(eps) (2m - 1))  (SIAM Journal
+    on Matrix Analysis and Applications 13, 1992, page 1094), and it is inflated by that.
 
     Parameters
     ----------
