@@ -28,8 +28,10 @@ def show_clustering(console: Console, estimator: Any, written: Sequence[str]) ->
     diagnosis, certificate = estimator.diagnosis_, estimator.certificate_
     say(console, diagnosis.sentence)
     if certificate.n_components:
-        proof = f"Certified gap {certificate.gap:.1e} at lambda {certificate.lam:.3g} ({certificate.method})."
-        say(console, proof)
+        window = certificate.window
+        limits = "" if window is None else f", window {window.low:.3g} to {window.high:.3g}"
+        proof = f"Certified gap {certificate.gap:.1e} at lambda {certificate.lam:.3g}{limits}"
+        say(console, f"{proof} ({certificate.method}).")
     if certificate.message:
         say(console, certificate.message[0].upper() + certificate.message[1:] + ".")
     for advice in diagnosis.advice:
