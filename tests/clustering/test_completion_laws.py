@@ -65,7 +65,7 @@ def check(result: CompletionResult, Y: Matrix, observed: NDArray[np.bool_]) -> N
 @pytest.mark.parametrize("seed", range(20))
 def test_any_matrix_gives_a_proven_answer(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    for _ in range(30):
+    for _ in range(40):
         Y, observed = random_pair(generator, int(generator.integers(1, 9)))
         lam = float(10 ** generator.uniform(-3, 1))
         weights = tuple(10 ** generator.uniform(-0.5, 0.5, size=2))
