@@ -75,7 +75,8 @@ def introduction(figures: Row) -> str:
 
 Written by `python -m benchmarks.completion --page` from `completion.json`, which
 `python -m benchmarks.completion --json docs/results/completion.json` measured in {minutes:.0f} minutes
-(`make bench-completion` prints the same without keeping it).{quick}
+(`make bench-completion` prints the same without keeping it). A group can be measured again alone
+(`--only`), so not all figures need be of one run.{quick}
 
 * machine: {machine["cpu"]}, {machine["cores"]} cores, shared with other work (load
   {machine["load_at_start"]:.1f} at the start); {machine["system"]}

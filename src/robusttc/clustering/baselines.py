@@ -7,6 +7,7 @@ of their names, and clusters are numbered by decreasing size.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
@@ -27,14 +28,16 @@ from robusttc.seeds import RandomState, run_seed
 __all__ = ["KMeansOnRows", "SpectralOnObserved", "SpectralOnScores"]
 
 
-class ScoreClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class ScoreClustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What the baselines have in common: see the module."""
 
-    n_clusters: int
-    random_state: RandomState
     labels_: Labels
     n_clusters_: int
     task_names_: tuple[str, ...]
+
+    def __init__(self, n_clusters: int, *, random_state: RandomState = 0) -> None:
+        self.n_clusters = n_clusters
+        self.random_state = random_state
 
     def fit(self, scores: TransferScores, y: None = None) -> Self:
         """Cluster the tasks of these scores.
@@ -62,9 +65,9 @@ class ScoreClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         del y
         return self.fit(scores).labels_
 
+    @abstractmethod
     def _cluster(self, scores: TransferScores, order: NDArray[np.intp], n_clusters: int, seed: int) -> Labels:
         """Give labels from 0 up, each used, of the tasks in this order."""
-        raise NotImplementedError
 
 
 class SpectralOnScores(ScoreClustering):
@@ -81,10 +84,6 @@ class SpectralOnScores(ScoreClustering):
     random_state
         The seed.
     """
-
-    def __init__(self, n_clusters: int, *, random_state: RandomState = 0) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
 
     def _cluster(self, scores: TransferScores, order: NDArray[np.intp], n_clusters: int, seed: int) -> Labels:
         S = scores.to_matrix()[np.ix_(order, order)]
@@ -165,10 +164,6 @@ class KMeansOnRows(ScoreClustering):
     random_state
         The seed.
     """
-
-    def __init__(self, n_clusters: int, *, random_state: RandomState = 0) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
 
     def _cluster(self, scores: TransferScores, order: NDArray[np.intp], n_clusters: int, seed: int) -> Labels:
         entries = np.flatnonzero(scores.off_diagonal)
