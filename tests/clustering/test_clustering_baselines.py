@@ -76,4 +76,4 @@ def test_the_filter_of_a_baseline_is_that_of_the_estimator() -> None:
 
 def test_what_they_share_is_no_clustering_itself() -> None:
     with pytest.raises(TypeError, match="abstract"):
-        ScoreClustering(2)  # type: ignore[abstract]
+        ScoreClustering(2)
