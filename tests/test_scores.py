@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robusttc.errors import DataError, ScoresError, UnknownTaskError, UsageError
-from robusttc.scores import ScoreReliability, TransferScores, read_scores
-from robusttc.scores.statistics import correlate_both_orders
+from robusttc.scores import KINDS, ScoreReliability, TransferScores, read_scores
+from robusttc.scores.statistics import correlate, correlate_both_orders
 
 NAN = float("nan")
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 GOOD: dict[str, Any] = {"source": [0, 1, 2], "target": [1, 0, 2], "score": [0.5, 0.75, 1.0]}
 NAMES = ["acme", "globex", "initech"]
+HALVES: dict[str, Any] = {"first_half": [0.25, 0.5, 1.5], "second_half": [0.75, 1.0, -0.5]}
 
 
 def make(**changes: Any) -> TransferScores:
@@ -33,7 +35,8 @@ def any_scores(draw: st.DrawFn) -> TransferScores:
     names = draw(st.lists(text, min_size=1, max_size=6, unique=True))
     number = st.integers(0, len(names) - 1)
     pairs = draw(st.lists(st.tuples(number, number), max_size=20, unique=True))
-    kind = draw(st.sampled_from(["accuracy", "log_likelihood", "brier", "other"]))
+    kind = draw(st.sampled_from(KINDS))
+    has_halves = draw(st.booleans())
     bounds = (0, 1) if kind == "accuracy" else (-1e150, 1e150)
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
@@ -46,6 +49,8 @@ def any_scores(draw: st.DrawFn) -> TransferScores:
         score=column(st.floats(*bounds)),
         n_examples=column(st.integers(0, 2**53)) if draw(st.booleans()) else None,
         standard_error=column(st.floats(0, 1e150)) if draw(st.booleans()) else None,
+        first_half=column(st.floats(-1e150, 1e150)) if has_halves else None,
+        second_half=column(st.floats(-1e150, 1e150)) if has_halves else None,
         kind=kind,
     )
 
@@ -85,6 +90,12 @@ def test_entries_are_kept_in_the_order_of_source_and_target() -> None:
         ({"standard_error": [0.1, 0.1, -0.5]}, ["'initech' → 'initech'", "-0.5"]),
         ({"standard_error": [0.1, NAN, 0.5]}, ["'globex' → 'acme'", "nan"]),
         ({"standard_error": [0.1, float("inf"), 0.5]}, ["'globex' → 'acme'", "inf"]),
+        ({**HALVES, "first_half": None}, ["only one of the two halves", "second_half", "Give both"]),
+        ({"first_half": [1, 2, 3]}, ["only one of the two halves", "first_half", "Give both"]),
+        ({**HALVES, "second_half": [1, 2]}, ["differ in length", "3 first_half", "2 second_half"]),
+        ({**HALVES, "first_half": [1, NAN, 3]}, ["first_half", "'globex' → 'acme'", "nan"]),
+        ({**HALVES, "second_half": [1, 2, float("-inf")]}, ["second_half", "'initech' → 'initech'", "-inf"]),
+        ({**HALVES, "second_half": ["a", "b", "c"]}, ["second_half", "list of numbers"]),
         ({"task_names": ["acme", "globex", "acme"]}, ["same name", "'acme'"]),
         ({"task_names": ["acme", " ", "globex"]}, ["task 1", "' '"]),
         ({"task_names": ["acme", 3, "globex"]}, ["task 1", "3"]),
@@ -115,7 +126,31 @@ def test_unknown_choices(changes: dict[str, Any], message: str) -> None:
 
 
 def test_scores_of_other_kinds_are_free() -> None:
-    assert make(score=[-3.5, 7.0, 1.0], kind="log_likelihood").score.tolist() == [-3.5, 7.0, 1.0]
+    assert KINDS == ("accuracy", "log_likelihood", "brier", "logme", "overlap", "other")
+    for kind in KINDS[1:]:
+        assert make(score=[-3.5, 7.0, 1.0], kind=kind).score.tolist() == [-3.5, 7.0, 1.0]
+
+
+def test_halves_are_sorted_with_their_scores() -> None:
+    scores = make(**HALVES)
+    again = TransferScores(
+        NAMES,
+        source=[2, 1, 0],
+        target=[2, 0, 1],
+        score=[1.0, 0.75, 0.5],
+        first_half=[1.5, 0.5, 0.25],
+        second_half=np.array([-0.5, 1.0, 0.75], dtype=np.float32),
+    )
+    assert again == scores
+    assert scores.first_half is not None
+    assert scores.second_half is not None
+    assert {str(column.dtype) for column in scores.columns.values()} == {"int64", "float64"}
+    assert (scores.first_half.tolist(), scores.second_half.tolist()) == (
+        HALVES["first_half"],
+        HALVES["second_half"],
+    )
+    assert (make().first_half, make().second_half) == (None, None)
+    assert list(scores.columns) == ["source", "target", "score", "first_half", "second_half"]
 
 
 def test_no_scores_and_one_task_are_fine() -> None:
@@ -147,6 +182,26 @@ def test_duplicates_are_averaged_by_examples() -> None:
     assert make(duplicates="average") == make()
 
 
+def test_halves_of_duplicates_have_the_weights_of_their_scores() -> None:
+    twice: dict[str, Any] = {
+        "source": [0, 0, 1],
+        "target": [1, 1, 0],
+        "score": [0.5, 0.8, 0.25],
+        "first_half": [0.3, 0.9, 0.1],
+        "second_half": [-0.7, -0.7, 0.4],
+        "duplicates": "average",
+    }
+    plain, weighted = make(**twice), make(**twice, n_examples=[10, 20, 30])
+    assert plain.first_half == pytest.approx([0.6, 0.1])
+    assert weighted.first_half == pytest.approx([0.7, 0.1])
+    for scores in (plain, weighted):
+        assert scores.second_half is not None
+        assert scores.second_half.tolist() == [-0.7, 0.4]  # the mean of equal halves is exact
+    assert make(**HALVES, duplicates="average") == make(**HALVES)
+    with pytest.raises(DataError, match=r"first_half 0.3, second_half -0.7 and score 0.8, first_half 0.9"):
+        make(**{**twice, "duplicates": "error"})
+
+
 @given(st.floats(0, 1), st.lists(st.integers(0, 10**6), min_size=2, max_size=6))
 def test_the_average_of_equal_accuracies_is_that_accuracy(score: float, n_examples: list[int]) -> None:
     zeros = [0] * len(n_examples)
@@ -163,7 +218,7 @@ def test_the_average_of_equal_accuracies_is_that_accuracy(score: float, n_exampl
 
 
 def test_immutable_also_behind_a_process_border() -> None:
-    scores = make(n_examples=[1, 2, 3])
+    scores = make(n_examples=[1, 2, 3], **HALVES)
     back = pickle.loads(pickle.dumps(scores))  # noqa: S301
     assert back == scores
     for one in (scores, back):
@@ -171,8 +226,8 @@ def test_immutable_also_behind_a_process_border() -> None:
             one.kind = "accuracy"
         with pytest.raises(AttributeError, match="cannot delete kind"):
             del one.kind
-        for column in (one.source, one.target, one.score, one.n_examples):
-            assert column is not None
+        assert len(one.columns) == 6
+        for column in one.columns.values():
             with pytest.raises(ValueError, match="read-only"):
                 column[0] = 0
 
@@ -193,12 +248,39 @@ def test_equality_and_hash_see_every_part() -> None:
         make(n_examples=[1, 2, 4]),
         make(standard_error=[1, 2, 3]),
         make(source=[0, 1, 0], target=[1, 0, 2]),
+        make(**HALVES),
+        make(first_half=HALVES["second_half"], second_half=HALVES["first_half"]),
+        make(**{**HALVES, "second_half": [0.75, 1.0, -0.25]}),
+        make(**HALVES, standard_error=[1, 2, 3]),
     ]
     assert len({make().content_hash, *(other.content_hash for other in others)}) == len(others) + 1
     assert make(score=[0.0, 0.75, 1.0]) == make(score=[-0.0, 0.75, 1.0])
     assert make() != "scores"
     assert make() in {make()}
     assert repr(make()) == "TransferScores(3 tasks, 3 scores, kind 'other')"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "281cd48f312dbdfa1fc0d9b52cf3d117f5694c6314cb34f0168e24d412b144b4"),
+        (
+            {"n_examples": [1, 2, 3], "kind": "accuracy"},
+            "addf05c052a1a4a18a4ef7a2dc2090e88058ff8dd5c69507db985081c7e5adc7",
+        ),
+        (
+            {"standard_error": [0.1, 0.2, 0.3], "kind": "brier"},
+            "97f2da4940512530fe1d6b62a28c782b1204324e1ae5d7232599d85d8dcddae7",
+        ),
+        (
+            {"n_examples": [1, 2, 3], "standard_error": [0.1, 0.2, 0.3]},
+            "3b517288acc8a4b8ab14425fe4a334f2cb64ab3acc51c110786b7e0fcac84b19",
+        ),
+    ],
+)
+def test_hashes_from_before_there_were_halves_stay(changes: dict[str, Any], expected: str) -> None:
+    assert make(**changes).content_hash == expected
+    assert make(**changes, **HALVES).content_hash != expected
 
 
 # Matrices
@@ -226,6 +308,17 @@ def test_matrix_both_ways() -> None:
     assert len(per_entry.standard_error) == 5
 
 
+def test_halves_from_matrices() -> None:
+    matrix = np.array([[1.0, 0.5, NAN], [0.0, NAN, NAN], [NAN, 0.25, 1.0]])
+    first, second = np.arange(9.0).reshape(3, 3), -np.arange(9).reshape(3, 3)
+    first[np.isnan(matrix)] = NAN  # not looked at
+    scores = TransferScores.from_matrix(matrix, NAMES, first_half=first, second_half=second)
+    assert scores.first_half is not None
+    assert scores.second_half is not None
+    assert scores.first_half.tolist() == [0, 1, 3, 7, 8]
+    assert scores.second_half.tolist() == [0, -1, -3, -7, -8]
+
+
 @pytest.mark.parametrize(
     ("matrix", "options", "message"),
     [
@@ -239,6 +332,10 @@ def test_matrix_both_ways() -> None:
         (np.eye(2), {"n_examples": [1, 2]}, "n_examples cannot be used"),
         (np.eye(2), {"standard_error": [[1]]}, "standard_error cannot be used"),
         (np.eye(2) * 2, {"kind": "accuracy"}, "'a' → 'a'.*2.0"),
+        (np.eye(2), {"first_half": np.eye(2)}, "only one of the two halves"),
+        (np.eye(2), {"first_half": np.eye(2), "second_half": np.eye(3)}, r"second_half.*shape \(3, 3\)"),
+        (np.eye(2), {"first_half": 0.5, "second_half": np.eye(2)}, r"first_half.*expected a matrix of shape"),
+        (np.eye(2), {"first_half": np.eye(2), "second_half": [[1, NAN], [1, 1]]}, "'a' → 'b'.*nan"),
     ],
 )
 def test_bad_matrices(matrix: Any, options: dict[str, Any], message: str) -> None:
@@ -256,11 +353,13 @@ def test_subset_reorders_and_leaves_out(scores: TransferScores, random: Any) -> 
     chosen = [scores.task_names.index(name) for name in names]
     np.testing.assert_array_equal(part.to_matrix(), scores.to_matrix()[np.ix_(chosen, chosen)])
     assert part.task_names == tuple(names)
-    assert (part.kind, part.n_examples is None, part.standard_error is None) == (
-        scores.kind,
-        scores.n_examples is None,
-        scores.standard_error is None,
-    )
+    assert (part.kind, list(part.columns)) == (scores.kind, list(scores.columns))
+    for name, column in scores.columns.items():
+        if name not in ("source", "target"):
+            whole, found = (np.full((one.n_tasks, one.n_tasks), NAN) for one in (scores, part))
+            whole[scores.source, scores.target] = column
+            found[part.source, part.target] = part.columns[name]
+            np.testing.assert_array_equal(found, whole[np.ix_(chosen, chosen)])
     assert scores.subset(reversed(scores.task_names)).subset(scores.task_names) == scores
 
 
@@ -289,6 +388,38 @@ def test_merging_where_only_one_knows_the_number_of_examples() -> None:
     assert merged.n_examples.tolist() == [0, 9, 0, 0]
     with_errors = make(standard_error=[0.1, 0.2, 0.3])
     assert with_errors.merged_with(with_errors) == with_errors
+
+
+@given(any_scores(), st.randoms(use_true_random=False))
+def test_parts_merge_to_the_whole(scores: TransferScores, random: Any) -> None:
+    everything = scores.columns
+
+    def part(mask: np.ndarray[Any, Any]) -> TransferScores:
+        columns: dict[str, Any] = {name: column[mask] for name, column in everything.items()}
+        return TransferScores(scores.task_names, **columns, kind=scores.kind)
+
+    in_first = np.array([random.random() < 0.6 for _ in range(len(scores))], dtype=bool)
+    in_both = in_first & np.array([random.random() < 0.5 for _ in range(len(scores))], dtype=bool)
+    first, second = part(in_first), part(~in_first | in_both)
+    assert first.merged_with(second) == second.merged_with(first) == scores
+    assert scores.merged_with(scores) == scores.merged_with(first) == scores
+    assert part(in_both).merged_with(first).merged_with(second) == scores
+
+
+def test_merging_keeps_the_halves_of_both() -> None:
+    later = TransferScores(
+        ["hooli", "acme"], source=[0], target=[1], score=[0.1], first_half=[0.0], second_half=[0.2]
+    )
+    merged = make(**HALVES).merged_with(later)
+    assert merged.subset(NAMES) == make(**HALVES)
+    assert merged.subset(["hooli", "acme"]) == later
+    for one, other in ((make(), later), (later, make())):
+        with pytest.raises(
+            DataError, match=r"only one of the two has halves.*Give both their halves, or none"
+        ):
+            one.merged_with(other)
+    with pytest.raises(DataError, match=r"'acme' → 'globex'.*first_half 0.25.*first_half 0.3"):
+        make(**HALVES).merged_with(make(**{**HALVES, "first_half": [0.3, 0.5, 1.5]}))
 
 
 @pytest.mark.parametrize(
@@ -404,7 +535,111 @@ def test_reliability_where_it_cannot_be_computed() -> None:
     assert scores.reliability() == ScoreReliability(None, None, 1.0, 0, 24)
 
 
+def reference_split_half(halves: list[np.ndarray[Any, Any]]) -> list[float]:
+    """Do it in loops over dense matrices, NaN where there is no score."""
+    n = len(halves[0])
+    with_donors, without_donors = [], []
+    columns = [
+        j
+        for j in range(n)
+        if all(
+            len({half[i, j] for i in range(n) if i != j and not np.isnan(half[i, j])}) > 1 for half in halves
+        )
+    ]
+    for half in halves:
+        Z = np.full((n, n), np.nan)
+        for j in columns:
+            rows = [i for i in range(n) if i != j and not np.isnan(half[i, j])]
+            Z[rows, j] = (half[rows, j] - half[rows, j].mean()) / half[rows, j].std()
+        with_donors.append(Z[~np.isnan(Z)])
+        for i in range(n):
+            if not np.isnan(Z[i]).all():
+                Z[i] -= np.nanmean(Z[i])
+        without_donors.append(Z[~np.isnan(Z)])
+    return [np.corrcoef(*pair)[0, 1] for pair in (with_donors, without_donors)]
+
+
+def noisy_halves(seed: int, n: int = 12) -> tuple[np.ndarray[Any, Any], list[np.ndarray[Any, Any]]]:
+    random = np.random.default_rng(seed)
+    S = random.normal(size=(n, n)) + random.normal(size=(n, 1))
+    S[random.random((n, n)) < 0.3] = np.nan
+    halves = [3 * S + 7 + random.normal(size=(n, n)), S + random.normal(size=(n, n))]
+    # No spread in one half only: the column must be left out of both.
+    halves[seed % 2][:, 0] = np.where(np.isnan(S[:, 0]), np.nan, 0.1)
+    return S, halves
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_split_half_is_that_of_the_plain_formula(seed: int) -> None:
+    S, halves = noisy_halves(seed)
+    names = [f"t{i}" for i in range(len(S))]
+    scores = TransferScores.from_matrix(S, names, first_half=halves[0], second_half=halves[1])
+    found = scores.reliability()
+    expected = reference_split_half(halves)
+    assert found.split_half == pytest.approx(expected[0], rel=1e-9)
+    assert found.split_half_without_donors == pytest.approx(expected[1], rel=1e-9)
+    assert found.split_half_corrected == pytest.approx(2 * expected[1] / (1 + expected[1]), rel=1e-9)
+    # The rest is not touched by the halves.
+    plain = TransferScores.from_matrix(S, names).reliability()
+    assert replace(found, split_half=None, split_half_without_donors=None) == plain
+    # Nor by which half is the first, the order of the tasks, or the units of the columns.
+    order = np.random.default_rng(seed).permutation(names).tolist()
+    units = np.random.default_rng(seed).uniform(0.5, 2, size=len(S))
+    for other in (
+        TransferScores.from_matrix(S, names, first_half=halves[1], second_half=halves[0]),
+        TransferScores.from_matrix(S, names, first_half=halves[0] * units + 3, second_half=halves[1]),
+        scores.subset(order),
+    ):
+        again = other.reliability()
+        assert again.split_half == pytest.approx(found.split_half, rel=1e-9)
+        assert again.split_half_without_donors == pytest.approx(found.split_half_without_donors, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_corrected_split_half_finds_the_reliability_of_the_whole(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    n = 60
+    truth, first, second = random.normal(size=(3, n, n))
+    donors = 2 * random.normal(size=(n, 1))
+    halves = [truth + donors + first, truth + donors + second]  # each half: as much chance as truth
+    found = TransferScores.from_matrix(
+        sum(halves) / 2, [f"t{i}" for i in range(n)], first_half=halves[0], second_half=halves[1]
+    ).reliability()
+    assert found.split_half is not None
+    assert found.split_half_without_donors is not None
+    assert found.split_half_without_donors == pytest.approx(1 / 2, abs=0.05)
+    assert found.split_half > found.split_half_without_donors + 0.2
+    assert found.split_half_corrected == pytest.approx(2 / 3, abs=0.05)
+
+
+def test_split_half_where_it_cannot_be_computed() -> None:
+    names = ["a", "b", "c", "d"]
+
+    def judge(first: Any, second: Any, **changes: Any) -> tuple[Any, Any]:
+        columns = {"source": [0, 1, 2], "target": [3, 3, 3], "score": [1, 2, 3], **changes}
+        found = TransferScores(names, **columns, first_half=first, second_half=second).reliability()
+        return found.split_half, found.split_half_without_donors
+
+    # One score a row: the donors are all there is.
+    assert judge([1, 2, 3], [1, 2, 4]) == (pytest.approx(np.corrcoef([1, 2, 3], [1, 2, 4])[0, 1]), None)
+    assert judge([1, 2, 3], [3, 2, 1]) == (pytest.approx(-1.0), None)
+    assert judge([1, 2, 3], [0.1, 0.1, 0.1]) == (None, None)
+    assert judge([1, 2, 3], [1, 2, 3], target=[3, 3, 2]) == (None, None)  # two scores, one on the diagonal
+    assert judge([1, 2, 3], [1, 2, 3], score=[1, 1, 1])[0] == pytest.approx(1.0)  # the halves count alone
+    assert judge([], [], source=[], target=[], score=[]) == (None, None)
+    assert make().reliability().split_half is None
+    bare = ScoreReliability(None, None, None, 0, 0)
+    assert bare.split_half_corrected is None
+    assert replace(bare, split_half_without_donors=-1.0).split_half_corrected is None
+    assert replace(bare, split_half_without_donors=0.0).split_half_corrected == 0.0
+    assert replace(bare, split_half=0.5).split_half_corrected is None
+
+
 def test_rounding_is_not_correlated() -> None:
+    spread = np.random.default_rng(1).normal(size=10)
+    assert correlate(spread, 0.1 + 1e-16 * spread) is None
+    assert correlate(0.1 + 1e-16 * spread, spread) is None
+    assert correlate(spread[:2], spread[:2]) is None  # too few
     noise = 1e-16 * np.random.default_rng(0).normal(size=10)
     assert correlate_both_orders(0.1 + noise, 0.1 - noise) is None
     assert correlate_both_orders(np.array([1.0, 2.0]), np.array([1.0, 2.0])) is None  # too few
@@ -430,6 +665,7 @@ def test_round_trip_is_exact(scores: TransferScores) -> None:
         assert [file.name for file in Path(folder).iterdir()] == ["scores.csv"]
     assert back == scores
     assert back.score.tolist() == scores.score.tolist()
+    assert list(back.columns) == list(scores.columns)
 
 
 def test_round_trip_over_more_than_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,6 +689,27 @@ def test_what_is_written(tmp_path: Path) -> None:
         '"a ""b""","=1+1",0.75,2,"accuracy"',
         '"lone","lone","","","accuracy"',
     ]
+
+
+def test_halves_are_written_where_they_are_there(tmp_path: Path) -> None:
+    scores = make(**HALVES, n_examples=[1, 2, 3], kind="logme")
+    scores.write_csv(tmp_path / "scores.csv")
+    lines = (tmp_path / "scores.csv").read_text().splitlines()
+    assert lines[:2] == [
+        '"source","target","score","n","first_half","second_half","kind"',
+        '"acme","globex",0.5,1,0.25,0.75,"logme"',
+    ]
+    assert read_scores(tmp_path / "scores.csv") == scores
+    make().write_csv(tmp_path / "scores.csv")
+    assert "half" not in (tmp_path / "scores.csv").read_text()
+
+
+def test_halves_in_any_column_and_averaged(tmp_path: Path) -> None:
+    content = "second_half,source,first_half,target,score\n4,a,2,b,3\n1,b,1,a,1\n6,a,3,b,4\n"
+    scores = read_text(tmp_path, content, duplicates="average")
+    assert scores.first_half is not None
+    assert scores.second_half is not None
+    assert (scores.first_half.tolist(), scores.second_half.tolist()) == ([2.5, 1.0], [5.0, 1.0])
 
 
 def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,6 +787,7 @@ def test_duplicates_in_a_file(tmp_path: Path) -> None:
 
 
 LONG = "source,target,score\na,b,0.5\n"
+HALVES_HEADER = "source,target,score,first_half,second_half\n"
 
 
 @pytest.mark.parametrize(
@@ -567,6 +825,20 @@ LONG = "source,target,score\na,b,0.5\n"
         ("source,target,score,n\na,b,1,1e99\n", 2, "whole number, 0 or more; got '1e99'"),
         ("source,target,score,standard_error\na,b,1,-0.5\n", 2, "cannot be negative; got '-0.5'"),
         ("source,target,score,standard_error\na,b,1,\n", 2, "missing standard_error.*or the column"),
+        (
+            "source,target,score,first_half\na,b,1,1\n",
+            1,
+            "only 'first_half' is there; expected 'first_half' and 'second_half'.*Give both, or neither",
+        ),
+        ("source,target,second_half,score\na,b,1,1\n", 1, "only 'second_half' is there"),
+        (
+            "source,target,score,first_half,second_half,first_half\na,b,1,1,1,1\n",
+            1,
+            "the column 'first_half' is there 2 times",
+        ),
+        (HALVES_HEADER + "a,b,1,1,2\nb,a,1,x,2\n", 3, "the first_half is not a number; got 'x'"),
+        (HALVES_HEADER + "a,b,1,1,\n", 2, "missing second_half.*or both columns"),
+        (HALVES_HEADER + "a,b,1,1,inf\n", 2, "the second_half is not a finite number; got 'inf'"),
         ("source,target,score,kind\na,b,1,acc\n", 2, "unknown kind of score; got 'acc'"),
         (
             "source,target,score,kind\na,b,1,brier\nb,a,1,other\n",

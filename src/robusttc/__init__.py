@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from robusttc.scores import TransferScores, read_scores
+    from robusttc.transfer.measure import measure_transfer
 
 __all__ = [
     "DataError",
@@ -52,6 +53,7 @@ __all__ = [
     "load_tasks",
     "make_planted_scores",
     "make_planted_tasks",
+    "measure_transfer",
     "read_scores",
     "write_tasks",
 ]
@@ -74,6 +76,7 @@ _HOME_OF_NAME = {
     "load_tasks": "robusttc.data.loading",
     "make_planted_scores": "robusttc.clustering.planted",
     "make_planted_tasks": "robusttc.data.synthetic",
+    "measure_transfer": "robusttc.transfer.measure",
     "read_scores": "robusttc.scores",
     "write_tasks": "robusttc.data.writing",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def write_two_tasks(folder: Path) -> None:
 
 def test_table_totals_and_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_two_tasks(tmp_path)
-    assert main(["inspect", str(tmp_path)]) == 0
+    assert main(["inspect", str(tmp_path), "--no-cost"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[0].split() == [
         "task",
@@ -48,10 +49,11 @@ def test_table_totals_and_findings(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_two_tasks(tmp_path)
-    assert main(["inspect", str(tmp_path), "--json"]) == 0
+    assert main(["inspect", str(tmp_path), "--no-cost", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["totals"]["n_tasks"] == 2
     assert document["totals"]["n_rows"] == 7
+    assert document["cost"] is None
     assert document["worth_mending"]["leaks"] == [
         {"task": "acme", "n_leaked": 1, "n_test": 1, "example": "bye"}
     ]
@@ -62,13 +64,13 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_two_tasks(tmp_path)
-    assert main(["inspect", str(tmp_path), "--limit", "1"]) == 0
+    assert main(["inspect", str(tmp_path), "--no-cost", "--limit", "1"]) == 0
     assert "… and 1 more tasks (--limit 0 shows all)" in capsys.readouterr().out
 
 
 def test_skipped_rows_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.csv").write_text("text,label\nhello,greet\n,greet\nhi,greet\nbye,leave\nciao,leave\n")
-    assert main(["inspect", str(tmp_path), "--skip-bad-rows"]) == 0
+    assert main(["inspect", str(tmp_path), "--no-cost", "--skip-bad-rows"]) == 0
     captured = capsys.readouterr()
     assert "Left out 1 bad rows" in captured.err
     assert "a.csv:3: empty text" in captured.err
@@ -78,7 +80,7 @@ def test_skipped_rows_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_nothing_to_mend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"text {number},{label},train" for label in "xy" for number in range(label == "y" and 3, 6)]
     (tmp_path / "a.csv").write_text("text,label,split\n" + "\n".join(rows[:3] + rows[6:]) + "\n")
-    assert main(["inspect", str(tmp_path)]) == 0
+    assert main(["inspect", str(tmp_path), "--no-cost"]) == 0
     assert "Nothing found that is worth mending" in capsys.readouterr().out
 
 
@@ -87,9 +89,59 @@ def test_columns_split_values_and_delimiter(tmp_path: Path, capsys: pytest.Captu
     file.write_text("who~utterance~intent~part\na~hello~x~training\na~bye~y~training\na~ciao~y~spare\n")
     columns = ["--text-column", "utterance", "--label-column", "intent", "--split-column", "part"]
     values = ["--split-value", "training=train", "--split-value", "spare", "--task-column", "who"]
-    assert main(["inspect", str(file), *columns, *values, "--delimiter", "~"]) == 0
+    assert main(["inspect", str(file), *columns, *values, "--delimiter", "~", "--no-cost"]) == 0
     out = capsys.readouterr().out
     assert "1 tasks, 3 rows (2 train, 1 spare)" in out
+
+
+def write_measurable_tasks(folder: Path, n_tasks: int = 3) -> None:
+    for number in range(n_tasks):
+        rows = [f"text {row} of {number},{'xy'[row % 2]},train" for row in range(8)]
+        (folder / f"task {number}.csv").write_text("text,label,split\n" + "\n".join(rows) + "\n")
+
+
+def test_cost_is_the_last_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_measurable_tasks(tmp_path)
+    assert main(["inspect", str(tmp_path), "--encoder", "cnn"]) == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert re.fullmatch(r"Measuring transfer: all 6 scores, about \d+ s.*, .* [MG]B of memory\.", last)
+
+
+def test_cost_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_measurable_tasks(tmp_path, 4)
+    options = ["--encoder", "cnn", "--pairs", "8", "--workers", "2", "--json"]
+    assert main(["inspect", str(tmp_path), *options]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert (cost["n_tasks"], cost["n_scores"], cost["n_texts"], cost["encoder"]) == (4, 8, 32, "cnn")
+    parts = ("seconds_frozen", "seconds_models", "seconds_pairs")
+    assert cost["seconds"] == pytest.approx(sum(cost[part] for part in parts))
+    assert cost["message"].startswith("Measuring transfer: 8 scores")
+
+
+@pytest.mark.parametrize(("n_tasks", "reason"), [(1, "two tasks"), (2, "task 'globex'")])
+def test_no_cost_of_what_cannot_be_measured(
+    tmp_path: Path, n_tasks: int, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_measurable_tasks(tmp_path, 1)
+    if n_tasks == 2:
+        (tmp_path / "globex.csv").write_text("text,label,split\nhello,a,train\nhi,a,train\n")
+    for options in ([], ["--json"]):
+        assert main(["inspect", str(tmp_path), "--encoder", "cnn", "--allow-incomplete", *options]) == 0
+        out = capsys.readouterr().out
+        assert "No estimate of what measuring transfer costs: " in out
+        assert reason in out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--encoder", "cnm"], ["--pairs", "most"], ["--pairs", "3"], ["--vectors", "x.txt"], ["--workers", "0"]],
+)
+def test_wrong_options_of_the_cost(
+    tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_measurable_tasks(tmp_path, 5)
+    assert main(["inspect", str(tmp_path), *options]) == 2
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the public data sets are not beside the clone")
@@ -106,14 +158,14 @@ def test_columns_split_values_and_delimiter(tmp_path: Path, capsys: pytest.Captu
 def test_public_sets(
     name: str, n_tasks: int, n_rows: int, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect", str(SHARED / name), "--json", *options]) == 0
+    assert main(["inspect", str(SHARED / name), "--no-cost", "--json", *options]) == 0
     totals = json.loads(capsys.readouterr().out)["totals"]
     assert (totals["n_tasks"], totals["n_rows"]) == (n_tasks, n_rows)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the public data sets are not beside the clone")
 def test_extra_split_says_how(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", str(SHARED / "amazon69")]) == 4
+    assert main(["inspect", str(SHARED / "amazon69"), "--no-cost"]) == 4
     err = capsys.readouterr().err
     assert "unknown split; got 'train_full'" in err
     assert "--split-value 'train_full'" in err

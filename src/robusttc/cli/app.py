@@ -14,6 +14,7 @@ from robusttc.cli.cluster import cluster
 from robusttc.cli.console import print_error
 from robusttc.cli.demo import demo
 from robusttc.cli.inspect import inspect
+from robusttc.cli.measure import measure
 from robusttc.errors import ExitCode, RobustTCError
 from robusttc.version import __version__
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(inspect)
+app.command()(measure)
 app.command()(cluster)
 app.command()(demo)
 

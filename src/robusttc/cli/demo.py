@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,12 +12,18 @@ from rich.console import Console
 from robusttc.cli.clustering_view import show_clustering
 from robusttc.cli.console import output_console, show_working
 from robusttc.cli.inspection_view import say, show_inspection
+from robusttc.cli.progress_view import show_progress
 from robusttc.cli.reading import Seed, read_aloud
+from robusttc.cli.reliability_view import show_reliability
 from robusttc.data.inspection import inspect_tasks
 from robusttc.data.options import ReadOptions
 from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
+from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.errors import DoubtWarning, UsageError, quote
+
+if TYPE_CHECKING:
+    from robusttc.scores import TransferScores
 
 __all__ = ["demo"]
 
@@ -27,7 +33,10 @@ def demo(
     n_tasks: Annotated[int, typer.Option("--tasks", min=12, help="How many tasks to plant.")] = 48,
     seed: Seed = 0,
 ) -> None:
-    """Plant tasks of known families, inspect them and cluster them. Needs no network."""
+    """Plant tasks of known families, inspect them, measure transfer between them and cluster them.
+
+    Needs no network. The first time most of it is sentence vectors, which are kept.
+    """
     console = output_console()
     with show_working("Writing planted tasks"):
         planted = make_planted_tasks(n_tasks=n_tasks, random_state=seed)
@@ -39,28 +48,46 @@ def demo(
     say(console, f"2. robusttc inspect {folder}\n")
     loaded = read_aloud(folder, ReadOptions(seed=seed))
     show_inspection(console, loaded, inspect_tasks(loaded.tasks), limit=6)
-    cluster_planted_scores(console, planted, out, seed)
+    scores = measure_aloud(console, loaded.tasks, out, seed)
+    cluster_aloud(console, scores, planted, out, seed)
 
 
-def cluster_planted_scores(console: Console, planted: PlantedTasks, out: Path, seed: int) -> None:
-    """Cluster scores that follow the families, and compare with the truth."""
+def measure_aloud(console: Console, tasks: TaskSet, out: Path, seed: int) -> TransferScores:
+    """Measure transfer between all tasks, and say how far the scores can be trusted."""
+    # Late, so that the other commands do not wait for SciPy and torch.
+    from robusttc.transfer.measure import measure_transfer
+
+    file = out / "scores.csv"
+    say(console, f"\n3. robusttc measure {out / 'tasks'} --pairs all --out {file}\n")
+    with show_progress() as progress:
+        scores = measure_transfer(
+            tasks, encoder="sentence", pairs="all", random_state=seed, progress=progress
+        )
+    scores.write_csv(file)
+    say(console, f"{len(scores):,} scores between {scores.n_tasks:,} tasks in {file}.")
+    show_reliability(console, scores)
+    return scores
+
+
+def cluster_aloud(
+    console: Console, scores: TransferScores, planted: PlantedTasks, out: Path, seed: int
+) -> None:
+    """Cluster by the scores, and compare with the truth."""
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
     from sklearn.metrics import adjusted_rand_score
 
     from robusttc.cli.cluster import write_clusters
     from robusttc.clustering.estimator import RobustTaskClustering
-    from robusttc.clustering.planted import make_planted_scores
     from robusttc.report.heatmap import draw_heatmap
 
-    say(console, f"\n3. robusttc cluster {out / 'scores.csv'} --plot {out / 'clusters.png'}")
-    say(console, "   (These scores are planted too; measuring them on the tasks is to come.)\n")
+    plot = out / "clusters.png"
+    say(console, f"\n4. robusttc cluster {out / 'scores.csv'} --remove-donor-effect --plot {plot}\n")
     with show_working("Clustering"), warnings.catch_warnings():
+        # What is doubtful is part of the diagnosis.
         warnings.simplefilter("ignore", DoubtWarning)
-        scores = make_planted_scores(planted.tasks.names, planted.families, random_state=seed)
-        scores.write_csv(out / "scores.csv")
-        clustering = RobustTaskClustering(random_state=seed).fit(scores)
+        clustering = RobustTaskClustering(random_state=seed, remove_donor_effect=True).fit(scores)
         write_clusters(clustering, out / "clusters.csv")
-        draw_heatmap(scores, clustering, out / "clusters.png")
+        draw_heatmap(scores, clustering, plot)
     written = [str(out / name) for name in ("scores.csv", "clusters.csv", "clusters.png")]
     show_clustering(console, clustering, written)
     agreement = adjusted_rand_score(planted.families, clustering.labels_)

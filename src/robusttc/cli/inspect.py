@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from robusttc.cli.console import output_console, print_json, show_working
-from robusttc.cli.inspection_view import show_inspection
+from robusttc.cli.inspection_view import say, show_inspection
+from robusttc.cli.measuring_options import EncoderName, PairNumber, VectorsFile, Workers
 from robusttc.cli.reading import (
     AllowIncomplete,
     Delimiter,
@@ -27,6 +30,11 @@ from robusttc.cli.reading import (
 from robusttc.data.inspection import Inspection, inspect_tasks
 from robusttc.data.loading import LoadedTasks
 from robusttc.data.options import ReadOptions
+from robusttc.data.taskset import TaskSet
+from robusttc.errors import DataError, WordVectorsError
+
+if TYPE_CHECKING:
+    from robusttc.transfer.cost import CostEstimate
 
 __all__ = ["inspect"]
 
@@ -45,10 +53,17 @@ def inspect(
     limit: Annotated[
         int, typer.Option(min=0, help="How many rows a table shows at the most; 0 shows all.")
     ] = 20,
+    no_cost: Annotated[
+        bool, typer.Option("--no-cost", help="Do not estimate what measuring transfer would cost.")
+    ] = False,
+    encoder: EncoderName = "sentence",
+    vectors: VectorsFile = None,
+    pairs: PairNumber = "auto",
+    workers: Workers = 1,
     seed: Seed = 0,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Show tasks, labels, sizes, and what is worth mending before training."""
+    """Show tasks, labels, sizes, what is worth mending before training, and what measuring would cost."""
     options = ReadOptions(
         text_column=text_column,
         label_column=label_column,
@@ -61,13 +76,52 @@ def inspect(
         allow_incomplete=allow_incomplete,
         seed=seed,
     )
+    estimate = None if no_cost else make_estimator(encoder, vectors, pairs, workers, seed)
     loaded = read_aloud(tasks, options)
     with show_working("Looking for what is worth mending"):
         inspection = inspect_tasks(loaded.tasks)
     if json:
-        print_json(as_document(loaded, inspection))
-    else:
-        show_inspection(output_console(), loaded, inspection, limit)
+        cost = None if estimate is None else describe_cost(estimate(loaded.tasks))
+        print_json({**as_document(loaded, inspection), "cost": cost})
+        return
+    console = output_console()
+    show_inspection(console, loaded, inspection, limit)
+    if estimate is not None:
+        found = estimate(loaded.tasks)
+        say(console, "\n" + (found if isinstance(found, str) else found.describe()))
+
+
+def make_estimator(
+    encoder: str, vectors: Path | None, pairs: str, workers: int, seed: int
+) -> Callable[[TaskSet], CostEstimate | str]:
+    """Check the options of measuring, and give what estimates its cost, or says why it cannot."""
+    # Late, so that --help and --no-cost do not wait for SciPy and torch.
+    from robusttc.encoders.choosing import make_encoder
+    from robusttc.transfer.cost import estimate_cost
+    from robusttc.transfer.pairs import parse_pairs
+
+    chosen, number = make_encoder(encoder, vectors=vectors), parse_pairs(pairs)
+
+    def estimate(tasks: TaskSet) -> CostEstimate | str:
+        try:
+            with show_working("Estimating the cost of measuring transfer"):
+                return estimate_cost(
+                    tasks, encoder=chosen, pairs=number, n_workers=workers, random_state=seed
+                )
+        except WordVectorsError:
+            raise
+        except DataError as error:
+            # To look at tasks that cannot be measured is what this command is for.
+            return f"No estimate of what measuring transfer costs: {error}"
+
+    return estimate
+
+
+def describe_cost(cost: CostEstimate | str) -> dict[str, Any]:
+    """Give the cost as a part of the JSON document."""
+    if isinstance(cost, str):
+        return {"message": cost}
+    return {**asdict(cost), "seconds": cost.seconds, "message": cost.describe()}
 
 
 def as_document(loaded: LoadedTasks, inspection: Inspection) -> dict[str, Any]:

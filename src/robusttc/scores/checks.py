@@ -12,6 +12,7 @@ from robusttc.errors import DataError, UsageError, nearest_name, quote
 
 __all__ = [
     "DUPLICATES",
+    "HALVES",
     "KINDS",
     "as_floats",
     "as_integers",
@@ -25,9 +26,10 @@ __all__ = [
     "sort_columns",
 ]
 
-KINDS = ("accuracy", "log_likelihood", "brier", "other")
+KINDS = ("accuracy", "log_likelihood", "brier", "logme", "overlap", "other")
 DUPLICATES = ("error", "average")
 ENDS = ("source", "target")
+HALVES = ("first_half", "second_half")  # both or neither
 MAX_SCORE = 1e150  # beyond, the square of a score is no longer a number
 MAX_EXAMPLES = 2**53
 
@@ -107,6 +109,14 @@ def as_floats(name: str, values: ArrayLike, *, n_dimensions: int = 1) -> NDArray
 
 def check_columns(names: tuple[str, ...], columns: dict[str, NDArray[Any]], kind: str) -> None:
     """Refuse columns that cannot make scores, naming tasks and value."""
+    given = [name for name in HALVES if name in columns]
+    if len(given) == 1:
+        raise DataError(
+            "only one of the two halves of the scores is given",
+            got=given[0],
+            expected=" and ".join(HALVES),
+            todo="give both, or neither",
+        )
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{length} {name}" for name, length in lengths.items())
@@ -140,6 +150,9 @@ def check_columns(names: tuple[str, ...], columns: dict[str, NDArray[Any]], kind
     if "standard_error" in columns:
         wrong = ~((columns["standard_error"] >= 0) & (columns["standard_error"] <= MAX_SCORE))
         refuse("standard_error", wrong, "a standard error cannot be", "a finite number, 0 or more")
+    for name in given:
+        wrong = ~(np.abs(columns[name]) <= MAX_SCORE)
+        refuse(name, wrong, f"the {name} of a score is not a finite number", "a finite number")
 
 
 def sort_columns(columns: dict[str, NDArray[Any]], n_tasks: int) -> dict[str, NDArray[Any]]:
@@ -189,10 +202,12 @@ def average_duplicates(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[An
     weight = np.where(known[group], n_examples, 1).astype(np.float64)
     weight /= np.add.reduceat(weight, first)[group]
     averaged: dict[str, NDArray[Any]] = {end: columns[end][first] for end in ENDS}
-    # From the lowest score on, and never above the highest: the mean of equal scores is that score.
-    lowest, highest = (reduce.reduceat(columns["score"], first) for reduce in (np.minimum, np.maximum))
-    above = np.add.reduceat(weight * (columns["score"] - lowest[group]), first)
-    averaged["score"] = np.minimum(lowest + above, highest)
+    for name in ("score", *HALVES):
+        if name in columns:
+            # From the lowest score on, and never above the highest: the mean of equal scores is that score.
+            lowest, highest = (reduce.reduceat(columns[name], first) for reduce in (np.minimum, np.maximum))
+            above = np.add.reduceat(weight * (columns[name] - lowest[group]), first)
+            averaged[name] = np.minimum(lowest + above, highest)
     if "n_examples" in columns:
         averaged["n_examples"] = np.where(known, np.add.reduceat(n_examples, first), 0)
     if "standard_error" in columns:

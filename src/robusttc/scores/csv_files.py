@@ -6,27 +6,26 @@ Everything that is wrong with a file is looked for and told with its line.
 from __future__ import annotations
 
 import csv
-import math
 import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.errors import MAX_LISTED_PROBLEMS, Problem, ScoresError, nearest_name, quote
-from robusttc.scores.checks import DUPLICATES, KINDS, MAX_EXAMPLES, MAX_SCORE, check_choice, is_task_name
+from robusttc.errors import ScoresError, nearest_name, quote
+from robusttc.scores.checks import DUPLICATES, HALVES, KINDS, check_choice
+from robusttc.scores.csv_cells import Found, Rows, take_count, take_error, take_kind, take_name, take_number
 from robusttc.scores.transfer_scores import TransferScores
 
 __all__ = ["read_scores", "write_scores"]
 
 NEEDED = ("source", "target", "score")
 COUNTS = ("n", "n_examples")  # two names of one column
-OPTIONAL = (*COUNTS, "standard_error", "kind")
+OPTIONAL = (*COUNTS, "standard_error", *HALVES, "kind")
 FORMS = (
     "a file of scores has the columns source, target and score, or is a square table with the same names in "
     "its first row and its first column"
@@ -35,62 +34,14 @@ BAD_BYTE = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte
 ROWS_A_BLOCK = 2**16
 
 
-@dataclass
-class Found:
-    """The problems of one file: all counted, the first kept."""
-
-    path: str
-    n_problems: int = 0
-    kept: list[Problem] = field(default_factory=list)
-
-    def add(
-        self,
-        what: str,
-        line: int | None = None,
-        *,
-        got: str | None = None,
-        expected: str | None = None,
-        todo: str | None = None,
-    ) -> None:
-        """Note one problem."""
-        self.n_problems += 1
-        if len(self.kept) < MAX_LISTED_PROBLEMS:
-            self.kept.append(Problem(self.path, what, line, got=got, expected=expected, todo=todo))
-
-
-@dataclass
-class Rows:
-    """Scores as they are read, with the line of each; tasks are numbered as they first occur."""
-
-    number_of: dict[str, int] = field(default_factory=dict)
-    source: array[int] = field(default_factory=lambda: array("q"))
-    target: array[int] = field(default_factory=lambda: array("q"))
-    score: array[float] = field(default_factory=lambda: array("d"))
-    line: array[int] = field(default_factory=lambda: array("q"))
-    n_examples: array[int] | None = None
-    standard_error: array[float] | None = None
-    kind: str | None = None
-
-    def add(self, line: int, source: int, target: int, score: float, n: int = 0, error: float = 0.0) -> None:
-        """Take one score."""
-        self.line.append(line)
-        self.source.append(source)
-        self.target.append(target)
-        self.score.append(score)
-        if self.n_examples is not None:
-            self.n_examples.append(n)
-        if self.standard_error is not None:
-            self.standard_error.append(error)
-
-
 def read_scores(path: str | Path, *, kind: str | None = None, duplicates: str = "error") -> TransferScores:
     r"""Read scores from a CSV file in UTF-8.
 
     One score a row: a header with the columns ``source``, ``target`` and ``score``, in any order, and where
-    they are known ``n`` (or ``n_examples``; an empty cell is 0, not known), ``standard_error`` and ``kind``
-    (the same in all rows); other columns are not looked at. Tasks are in the order in which they first occur
-    as a source, then those that never do. A row of a task with itself may have an empty score: it only says
-    that there is such a task.
+    they are known ``n`` (or ``n_examples``; an empty cell is 0, not known), ``standard_error``,
+    ``first_half`` and ``second_half`` (both or neither), and ``kind`` (the same in all rows); other columns
+    are not looked at. Tasks are in the order in which they first occur as a source, then those that never do.
+    A row of a task with itself may have an empty score: it only says that there is such a task.
 
     Or a square table: the first row and the first column have the same names, rows are sources and columns
     targets, an empty cell is a pair that was not measured. Tasks are in the order of the first row. A file
@@ -136,6 +87,7 @@ def read_scores(path: str | Path, *, kind: str | None = None, duplicates: str = 
     if found.n_problems:
         found.kept.sort(key=lambda problem: problem.line or 0)
         raise ScoresError(found.kept, found.n_problems)
+    first_half, second_half = (None, None) if rows.halves is None else map(np.array, rows.halves)
     return TransferScores(
         tuple(rows.number_of),
         source=np.array(rows.source, dtype=np.int64),
@@ -143,6 +95,8 @@ def read_scores(path: str | Path, *, kind: str | None = None, duplicates: str = 
         score=np.array(rows.score),
         n_examples=None if rows.n_examples is None else np.array(rows.n_examples, dtype=np.int64),
         standard_error=None if rows.standard_error is None else np.array(rows.standard_error),
+        first_half=first_half,
+        second_half=second_half,
         kind=kind,
         duplicates=duplicates,
     )
@@ -232,21 +186,36 @@ def refuse_header(line: int, header: list[str], found: Found) -> None:
             )
 
 
-def read_long(line: int, header: list[str], records: Iterable[tuple[int, list[str]]], found: Found) -> Rows:
-    """Read one score a row."""
+def check_header(line: int, header: list[str], found: Found) -> None:
+    """Note columns of the form with one score a row that cannot be there together, or not alone."""
     for column in (*NEEDED, *OPTIONAL):
         if header.count(column) > 1:
             found.add(f"the column {quote(column)} is there {header.count(column)} times", line)
     if all(column in header for column in COUNTS):
         found.add("the columns 'n' and 'n_examples' are both there", line, expected="one of them")
+    halves = [column for column in HALVES if column in header]
+    if len(halves) == 1:
+        found.add(
+            f"of the two columns of halves only {quote(halves[0])} is there",
+            line,
+            expected=" and ".join(map(quote, HALVES)),
+            todo="give both, or neither",
+        )
+
+
+def read_long(line: int, header: list[str], records: Iterable[tuple[int, list[str]]], found: Found) -> Rows:
+    """Read one score a row."""
+    check_header(line, header, found)
     if found.n_problems:
         return Rows()
     place = {"n" if column in COUNTS else column: header.index(column) for column in header}
     source_at, target_at, score_at = (place[column] for column in NEEDED)
     n_at, error_at, kind_at = (place.get(column, -1) for column in ("n", "standard_error", "kind"))
+    first_at, second_at = (place.get(column, -1) for column in HALVES)
     rows = Rows(
         n_examples=array("q") if n_at >= 0 else None,
         standard_error=array("d") if error_at >= 0 else None,
+        halves=(array("d"), array("d")) if first_at >= 0 else None,
     )
     sources: dict[int, None] = {}
     for line, record in records:
@@ -264,9 +233,11 @@ def read_long(line: int, header: list[str], records: Iterable[tuple[int, list[st
         score = take_number(line, "score", record[score_at], found)
         n = take_count(line, record[n_at], found) if n_at >= 0 else 0
         error = take_error(line, record[error_at], found) if error_at >= 0 else 0.0
+        first = take_number(line, HALVES[0], record[first_at], found) if first_at >= 0 else 0.0
+        second = take_number(line, HALVES[1], record[second_at], found) if second_at >= 0 else 0.0
         if found.n_problems == n_before:
             sources.setdefault(source)
-            rows.add(line, source, target, score, n, error)
+            rows.add(line, source, target, score, n, error, (first, second))
     order_by_source(rows, sources)
     return rows
 
@@ -339,75 +310,6 @@ def refuse_ragged(line: int, record: list[str], width: int, found: Found) -> Non
     )
 
 
-def take_name(line: int, role: str, name: str, rows: Rows, found: Found) -> int:
-    """Give the number of a task; a new one is numbered."""
-    number = rows.number_of.get(name)
-    if number is None:
-        if not is_task_name(name):
-            found.add(f"the {role} has no name", line, got=quote(name), expected="the name of a task")
-            return -1
-        number = rows.number_of[name] = len(rows.number_of)
-    return number
-
-
-def take_number(line: int, role: str, cell: str, found: Found, *, target: str | None = None) -> float:
-    """Give the number in a cell; what is none is noted, with the column of a square table that it is in."""
-    try:
-        number = float(cell)
-    except ValueError:
-        number = math.nan
-    if abs(number) <= MAX_SCORE and "_" not in cell:  # Python takes 1_000 for a number; no other program does
-        return number
-    if target is not None:
-        role = f"{role} for {quote(target)}"
-    if math.isnan(number) or "_" in cell:
-        what = f"the {role} is not a number" if cell.strip() else f"missing {role}"
-        todo = None
-        if not cell.strip():
-            todo = "fill it in, leave out the row" + (" or the column" if role == "standard_error" else "")
-        elif re.fullmatch(r"\s*-?\d*,\d+\s*", cell):
-            todo = "write a point, not a comma, before the decimals"
-        found.add(what, line, got=quote(cell), expected="a number such as 0.75", todo=todo)
-    else:
-        found.add(f"the {role} is not a finite number", line, got=quote(cell), expected="a finite number")
-    return 0.0
-
-
-def take_error(line: int, cell: str, found: Found) -> float:
-    """Give the standard error in a cell."""
-    error = take_number(line, "standard_error", cell, found)
-    if error < 0:
-        found.add("a standard error cannot be negative", line, got=quote(cell), expected="0 or more")
-    return error
-
-
-def take_count(line: int, cell: str, found: Found) -> int:
-    """Give the number of examples in a cell; an empty one is 0, not known."""
-    if not cell or cell.isspace():
-        return 0
-    try:
-        number = float(cell)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= MAX_EXAMPLES or not number.is_integer() or "_" in cell:
-        what = "the number of examples is not a whole number, 0 or more"
-        found.add(what, line, got=quote(cell), expected="a number such as 120, or nothing")
-        return 0
-    return int(number)
-
-
-def take_kind(line: int, cell: str, rows: Rows, found: Found) -> None:
-    """Take the kind of the scores, which is the same in all rows."""
-    if cell == rows.kind:
-        return
-    if cell not in KINDS:
-        found.add("unknown kind of score", line, got=quote(cell), expected=", ".join(KINDS))
-    elif rows.kind is not None:
-        found.add("scores of two kinds in one file", line, got=quote(cell), expected=quote(rows.kind))
-    else:
-        rows.kind = cell
-
-
 def check_rows(rows: Rows, kind: str, duplicates: str, found: Found) -> None:
     """Look for what only shows when all rows are there."""
     score, line = np.array(rows.score), np.array(rows.line, dtype=np.int64)
@@ -466,8 +368,11 @@ def write_scores(scores: TransferScores, path: str | Path) -> None:
 
 def make_rows(scores: TransferScores) -> Iterator[Iterable[tuple[object, ...]]]:
     """Make the header and the rows, in blocks."""
-    optional = {"n": scores.n_examples, "standard_error": scores.standard_error}
-    known = {column: values for column, values in optional.items() if values is not None}
+    known = {
+        "n" if column in COUNTS else column: values
+        for column, values in scores.columns.items()
+        if column not in NEEDED
+    }
     kind = () if scores.kind == "other" else (scores.kind,)
     yield [(*NEEDED, *known, *(["kind"] if kind else []))]
     names = np.array([*scores.task_names, ""], dtype=object)[:-1]

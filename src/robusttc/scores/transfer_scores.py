@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
 from robusttc.scores.checks import (
     DUPLICATES,
+    HALVES,
     KINDS,
     as_floats,
     as_integers,
@@ -27,15 +28,14 @@ from robusttc.scores.checks import (
     refuse_duplicates,
     sort_columns,
 )
-from robusttc.scores.statistics import (
-    ScoreReliability,
-    correlate_both_orders,
-    row_means,
-    share_of_rows,
-    standardise_columns,
-)
+from robusttc.scores.merging import merge_columns
+from robusttc.scores.reliability import judge_scores
+from robusttc.scores.statistics import ScoreReliability
 
 __all__ = ["ScorePairs", "TransferScores"]
+
+NEEDED = ("source", "target", "score")
+OPTIONAL = ("n_examples", "standard_error", *HALVES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,17 @@ class TransferScores:
         The number of evaluation examples behind each score, 0 where it is not known; or None.
     standard_error
         The standard error of each score; or None.
+    first_half, second_half
+        The same scores measured on two disjoint halves of the evaluation examples, which show how much of a
+        score is chance; finite. Both, or None for both.
     kind
-        What was measured: ``accuracy``, ``log_likelihood``, ``brier`` (signed so that higher is better) or
-        ``other``.
+        What was measured: ``accuracy``, ``log_likelihood``, ``brier`` (signed so that higher is better),
+        ``logme``, ``overlap`` or ``other``.
     duplicates
         What to do with a pair measured twice. ``error`` refuses it. ``average`` keeps the mean, weighted by
         `n_examples` where all measurements of the pair have it (their sum is kept), else with equal weights
         (and 0 examples: not known). The standard error is then that of this mean of independent
-        measurements, ``sqrt(sum(w**2 * e**2)) / sum(w)``.
+        measurements, ``sqrt(sum(w**2 * e**2)) / sum(w)``; the halves are averaged like the score.
 
     Raises
     ------
@@ -113,6 +116,8 @@ class TransferScores:
     score: NDArray[np.float64]
     n_examples: NDArray[np.int64] | None
     standard_error: NDArray[np.float64] | None
+    first_half: NDArray[np.float64] | None
+    second_half: NDArray[np.float64] | None
     kind: str
 
     def __init__(
@@ -124,6 +129,8 @@ class TransferScores:
         score: ArrayLike,
         n_examples: ArrayLike | None = None,
         standard_error: ArrayLike | None = None,
+        first_half: ArrayLike | None = None,
+        second_half: ArrayLike | None = None,
         kind: str = "other",
         duplicates: str = "error",
     ) -> None:
@@ -139,6 +146,9 @@ class TransferScores:
             columns["n_examples"] = as_integers("n_examples", n_examples)
         if standard_error is not None:
             columns["standard_error"] = as_floats("standard_error", standard_error)
+        for name, half in zip(HALVES, (first_half, second_half), strict=True):
+            if half is not None:
+                columns[name] = as_floats(name, half)
         check_columns(names, columns, kind)
         columns = sort_columns(columns, len(names))
         if duplicates == "average":
@@ -147,8 +157,7 @@ class TransferScores:
             refuse_duplicates(names, columns)
         for column in columns.values():
             column.flags.writeable = False
-        values = {"n_examples": None, "standard_error": None, **columns, "task_names": names, "kind": kind}
-        self.__dict__.update(values)
+        self.__dict__.update({**dict.fromkeys(OPTIONAL), **columns, "task_names": names, "kind": kind})
 
     @classmethod
     def from_matrix(
@@ -159,6 +168,8 @@ class TransferScores:
         observed: ArrayLike | None = None,
         n_examples: ArrayLike | None = None,
         standard_error: ArrayLike | None = None,
+        first_half: ArrayLike | None = None,
+        second_half: ArrayLike | None = None,
         kind: str = "other",
     ) -> TransferScores:
         """Make scores from a square matrix, rows sources, columns targets.
@@ -174,6 +185,8 @@ class TransferScores:
             not NaN.
         n_examples, standard_error
             A matrix of the same shape, or one number for all scores.
+        first_half, second_half
+            Matrices of the same shape.
         kind
             What was measured.
 
@@ -203,15 +216,15 @@ class TransferScores:
                 )
             source, target = np.nonzero(mask)
 
-        def pick(name: str, values: ArrayLike | None) -> NDArray[Any] | None:
+        def pick(name: str, values: ArrayLike | None, *, one_for_all: bool) -> NDArray[Any] | None:
             if values is None:
                 return None
             values = np.asarray(values)
-            if values.shape not in ((), shape):
+            if values.shape != shape and not (one_for_all and values.ndim == 0):
                 raise DataError(
                     f"{name} cannot be used",
                     got=f"shape {values.shape}",
-                    expected=f"one number, or a matrix of shape {shape}",
+                    expected=("one number, or " if one_for_all else "") + f"a matrix of shape {shape}",
                 )
             picked: NDArray[Any] = np.broadcast_to(values, shape)[source, target]
             return picked
@@ -221,8 +234,10 @@ class TransferScores:
             source=source,
             target=target,
             score=values[source, target],
-            n_examples=pick("n_examples", n_examples),
-            standard_error=pick("standard_error", standard_error),
+            n_examples=pick("n_examples", n_examples, one_for_all=True),
+            standard_error=pick("standard_error", standard_error, one_for_all=True),
+            first_half=pick("first_half", first_half, one_for_all=False),
+            second_half=pick("second_half", second_half, one_for_all=False),
             kind=kind,
         )
 
@@ -247,6 +262,12 @@ class TransferScores:
     def n_tasks(self) -> int:
         """The number of tasks."""
         return len(self.task_names)
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The arrays that the scores have, by the names of the parameters; those that are None left out."""
+        values = {name: getattr(self, name) for name in (*NEEDED, *OPTIONAL)}
+        return {name: column for name, column in values.items() if column is not None}
 
     @property
     def off_diagonal(self) -> NDArray[np.bool_]:
@@ -281,15 +302,9 @@ class TransferScores:
         new_number[[number_of[name] for name in chosen]] = np.arange(len(chosen))
         source, target = new_number[self.source], new_number[self.target]
         kept = (source >= 0) & (target >= 0)
-        return TransferScores(
-            chosen,
-            source=source[kept],
-            target=target[kept],
-            score=self.score[kept],
-            n_examples=None if self.n_examples is None else self.n_examples[kept],
-            standard_error=None if self.standard_error is None else self.standard_error[kept],
-            kind=self.kind,
-        )
+        columns: dict[str, Any] = {**self.columns, "source": source, "target": target}
+        columns = {name: column[kept] for name, column in columns.items()}
+        return TransferScores(chosen, **columns, kind=self.kind)
 
     def merged_with(self, other: TransferScores) -> TransferScores:
         """Give all scores of both: later measurements, or further tasks.
@@ -300,51 +315,11 @@ class TransferScores:
         Raises
         ------
         DataError
-            If the kinds differ, a pair has two different scores, or only one of them has standard errors.
+            If the kinds differ, a pair has two different scores, or only one of them has standard errors or
+            halves.
         """
-        if self.kind != other.kind:
-            raise DataError("scores of two kinds cannot be merged", got=f"{self.kind} and {other.kind}")
-        if (self.standard_error is None) != (other.standard_error is None):
-            raise DataError(
-                "only one of the two has standard errors", todo="give both their standard errors, or none"
-            )
-        names = tuple(dict.fromkeys(self.task_names + other.task_names))
-        number_of = {name: number for number, name in enumerate(names)}
-        new_number = np.array([number_of[name] for name in other.task_names], dtype=np.int64)
-        source = np.concatenate([self.source, new_number[other.source]])
-        target = np.concatenate([self.target, new_number[other.target]])
-        columns = {
-            "source": source,
-            "target": target,
-            "score": np.concatenate([self.score, other.score]),
-        }
-        if self.n_examples is not None or other.n_examples is not None:
-            known = (one.n_examples for one in (self, other))
-            lengths = (len(self), len(other))
-            columns["n_examples"] = np.concatenate(
-                [
-                    np.zeros(length, np.int64) if n is None else n
-                    for n, length in zip(known, lengths, strict=True)
-                ]
-            )
-        if self.standard_error is not None and other.standard_error is not None:
-            columns["standard_error"] = np.concatenate([self.standard_error, other.standard_error])
-        columns = sort_columns(columns, len(names))
-        # A pair that is equal in both is kept once; what is left of pairs that are there twice differs, and
-        # the constructor refuses it.
-        kept = np.zeros(len(source), dtype=np.bool_)
-        kept[:1] = True
-        for column in columns.values():
-            kept[1:] |= column[1:] != column[:-1]
-        return TransferScores(
-            names,
-            source=columns["source"][kept],
-            target=columns["target"][kept],
-            score=columns["score"][kept],
-            n_examples=columns["n_examples"][kept] if "n_examples" in columns else None,
-            standard_error=columns["standard_error"][kept] if "standard_error" in columns else None,
-            kind=self.kind,
-        )
+        names, columns = merge_columns(self, other)
+        return TransferScores(names, **columns, kind=self.kind)
 
     def pairs(self) -> ScorePairs:
         """Give the unordered pairs of different tasks, each with the places of its two scores."""
@@ -402,31 +377,8 @@ class TransferScores:
         return low, high
 
     def reliability(self) -> ScoreReliability:
-        """Judge the scores by themselves: do two directions agree, and how much is the donor's doing."""
-        entries = np.flatnonzero(self.off_diagonal)
-        columns = standardise_columns(self.target[entries], self.score[entries], n_tasks=self.n_tasks)
-        used = columns.has_spread[self.target[entries]]
-        Z = np.full(len(self), np.nan)
-        Z[entries[used]] = columns.standardised[used]
-        entries = entries[used]
-        row, z = self.source[entries], Z[entries]
-        without_donors = Z.copy()
-        without_donors[entries] = z - row_means(row, z, self.n_tasks)[row]
-
-        pairs = self.pairs()
-        both = (pairs.forward >= 0) & (pairs.backward >= 0)
-        forward, backward = pairs.forward[both], pairs.backward[both]
-        both = ~(np.isnan(Z[forward]) | np.isnan(Z[backward]))
-        forward, backward = forward[both], backward[both]
-        return ScoreReliability(
-            reciprocity=correlate_both_orders(Z[forward], Z[backward]),
-            reciprocity_without_donors=correlate_both_orders(
-                without_donors[forward], without_donors[backward]
-            ),
-            donor_share=share_of_rows(row, z, self.n_tasks),
-            n_pairs=len(forward),
-            n_scores=len(entries),
-        )
+        """Judge the scores by themselves: do directions and halves agree, how much is the donor's doing."""
+        return judge_scores(self)
 
     def write_csv(self, path: str | Path) -> None:
         """Write the scores to a file that `read_scores` reads back to the letter; see there for its form.
@@ -441,13 +393,15 @@ class TransferScores:
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over names, kind and every score: equal scores have equal hashes, on every machine."""
-        digest = hashlib.sha256(b"robusttc-scores-1")
+        # Scores without halves keep the hashes that they had before there were any.
+        halves = [half for half in (self.first_half, self.second_half) if half is not None]
+        digest = hashlib.sha256(b"robusttc-scores-2" if halves else b"robusttc-scores-1")
         for text in (self.kind, str(self.n_tasks), *self.task_names):
             encoded = text.encode()
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
         for whole in (self.source, self.target, self.n_examples):
             digest.update(b"-" if whole is None else whole.astype("<i8").tobytes())
-        for real in (self.score, self.standard_error):
+        for real in (self.score, self.standard_error, *halves):
             # 0.0 and -0.0 are equal, and must not differ here.
             digest.update(b"-" if real is None else (real + 0.0).astype("<f8").tobytes())
         return digest.hexdigest()

@@ -1,0 +1,130 @@
+"""The real gain of training two tasks together: what transfer scores should foretell.
+
+For sampled pairs of tasks, a shared layer with one classifier a task is trained on both, and on each alone,
+in the same way and with the same number of passes over the rows. The gain of a target is how much likelier
+its test labels become (mean log-probability), and how much more of them are predicted right; both on all
+test texts, and on *novel* ones, which no other task has (up to case and punctuation).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.adam import Adam
+from robusttc.encoders.encoder import PreparedTasks
+from robusttc.encoders.head import head_gradients
+from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders.layer import new_layer
+from robusttc.encoders.schedule import draw_batches, new_head
+from robusttc.encoders.settings import TrainingSettings
+from robusttc.seeds import numpy_generator
+from robusttc.transfer.overlap import normalise_text
+
+MAX_ROWS = 300  # training rows of a task, drawn by the seed: no pair takes minutes
+MIN_NOVEL = 5  # novel test rows that a mean is taken over
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.float64]
+Novel = dict[str, NDArray[np.bool_]]
+
+
+def find_novel(tasks: TaskSet) -> Novel:
+    """Tell for every row of every task whether no other task has its text."""
+    texts = {task.name: [normalise_text(text) for text in task.texts] for task in tasks}
+    n_owners = Counter(text for own in texts.values() for text in set(own))
+    return {name: np.array([n_owners[text] == 1 for text in own]) for name, own in texts.items()}
+
+
+def train_together(
+    tasks: TaskSet,
+    prepared: PreparedTasks,
+    names: Sequence[str],
+    *,
+    novel: Novel,
+    settings: TrainingSettings,
+    seed: int,
+) -> dict[str, Numbers]:
+    """Train one layer on some tasks, and judge it on the test rows of each; see `judge`."""
+    generator = numpy_generator(seed, "pair gain", names)
+    layer = new_layer(prepared.inputs, settings=settings, generator=generator)
+    items, codes, heads, steps = [], [], [], []
+    parameters = layer.parameters()
+    for number, name in enumerate(names):
+        task = tasks[name]
+        own = numpy_generator(seed, "pair gain rows", [name])
+        rows = own.permutation(task.rows("train"))[:MAX_ROWS]
+        items.append(prepared.items_of(name, rows))
+        codes.append(task.label_codes[rows].astype(np.int64))
+        heads.append(new_head(layer.width, len(task.label_names), own))
+        parameters |= {f"weight {number}": heads[-1][0], f"bias {number}": heads[-1][1]}
+        batches = list(draw_batches(len(rows), settings=settings, generator=own))
+        # Spread over the whole training, so that both tasks end at the same time.
+        steps += [((at + 0.5) / len(batches), number, batch) for at, batch in enumerate(batches)]
+    optimiser = Adam(parameters, learning_rate=settings.learning_rate)
+    for _, number, (rows, kept) in sorted(steps, key=lambda step: step[:2]):
+        representation = layer.forward(prepared.inputs, items[number][rows])
+        _, gradient, weight, bias = head_gradients(
+            representation, kept, settings.dropout, codes[number][rows], *heads[number]
+        )
+        gradients = layer.backward(gradient)
+        optimiser.step({**gradients, f"weight {number}": weight, f"bias {number}": bias})
+    return {
+        name: judge(tasks, prepared, name, novel[name], layer.represent, *head)
+        for name, head in zip(names, heads, strict=True)
+    }
+
+
+def judge(
+    tasks: TaskSet,
+    prepared: PreparedTasks,
+    name: str,
+    is_novel: NDArray[np.bool_],
+    represent: Callable[[FrozenInputs], Floats],
+    weight: Floats,
+    bias: Floats,
+) -> Numbers:
+    """Give mean log-probability and accuracy on the test rows, then both on the novel ones (NaN for few)."""
+    task = tasks[name]
+    rows = task.rows("test")
+    logits = (represent(prepared.inputs_of(name, rows)) @ weight + bias).astype(np.float64)
+    logits -= logits.max(axis=1, keepdims=True)
+    truth = task.label_codes[rows]
+    likelihood = logits[np.arange(len(rows)), truth] - np.log(np.exp(logits).sum(axis=1))
+    right = logits.argmax(axis=1) == truth
+    of_novel = [np.nan, np.nan]
+    if np.count_nonzero(is_novel[rows]) >= MIN_NOVEL:
+        of_novel = [likelihood[is_novel[rows]].mean(), right[is_novel[rows]].mean()]
+    return np.array([likelihood.mean(), right.mean(), *of_novel])
+
+
+def measure_gains(
+    tasks: TaskSet,
+    prepared: PreparedTasks,
+    pairs: NDArray[np.int64],
+    *,
+    settings: TrainingSettings,
+    seeds: Sequence[int],
+) -> NDArray[np.float64]:
+    """Give the gains of the sampled pairs, shape (2 directions, pairs, 4): the four numbers of `judge`.
+
+    ``[0, p]`` is the gain of the second task of pair p from the first, ``[1, p]`` that of the first.
+    """
+    names = tasks.names
+    novel = find_novel(tasks)
+    gains = np.zeros((2, len(pairs), 4))
+    for seed in seeds:
+
+        def train(*numbers: int, seed: int = seed) -> dict[str, Numbers]:
+            chosen = [names[number] for number in numbers]
+            return train_together(tasks, prepared, chosen, novel=novel, settings=settings, seed=seed)
+
+        alone = {int(task): train(int(task))[names[task]] for task in np.unique(pairs)}
+        for place, (first, second) in enumerate(pairs):
+            both = train(int(first), int(second))
+            gains[0, place] += both[names[second]] - alone[int(second)]
+            gains[1, place] += both[names[first]] - alone[int(first)]
+    return gains / len(seeds)

@@ -1,0 +1,1 @@
+"""From texts to representations: a frozen part, a trained layer, and the loop that trains it."""

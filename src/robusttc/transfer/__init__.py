@@ -1,0 +1,1 @@
+"""How well a classifier of one task serves another: which pairs to measure, and the measuring."""

@@ -1,0 +1,201 @@
+"""From tasks to transfer scores (lines 1 and 2 of Algorithm 1, section 3.1 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.choosing import make_encoder
+from robusttc.encoders.device import resolve_device
+from robusttc.encoders.encoder import Encoder
+from robusttc.errors import DataError, UsageError, quote
+from robusttc.progress import Progress, report
+from robusttc.scores import TransferScores
+from robusttc.seeds import RandomState, run_seed
+from robusttc.transfer.blocks import ScoreBlock, score_block
+from robusttc.transfer.overlap import text_overlap
+from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs
+from robusttc.transfer.plan import TransferPlan, make_plan
+from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer.sources import train_source
+from robusttc.transfer.workers import check_workers, run_units
+
+__all__ = ["collect_scores", "measure_source", "measure_transfer"]
+
+
+def measure_transfer(
+    tasks: TaskSet,
+    *,
+    encoder: str | Encoder = "sentence",
+    pairs: PairChoice = "auto",
+    kind: str | None = None,
+    settings: TransferSettings | None = None,
+    vectors: str | PathLike[str] | None = None,
+    measured: TransferScores | None = None,
+    n_workers: int = 1,
+    device: str = "auto",
+    random_state: RandomState = 0,
+    progress: Progress | None = None,
+) -> TransferScores:
+    """Measure how well the encoder of each task serves others.
+
+    Only rows of train and valid are looked at. A score depends on its two tasks, the settings and the seed:
+    not on the other pairs, the order of the tasks, nor the number of workers.
+
+    Parameters
+    ----------
+    tasks
+        The tasks, at least two.
+    encoder
+        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.encoder.Encoder`.
+    pairs
+        ``all``, a number of scores, or ``auto``: all up to 300 tasks, else about n log(n)**2 of them. Pairs
+        are drawn so that all tasks have the same number of partners, and measured both ways.
+    kind
+        What is measured: ``log_likelihood`` (the default), ``brier``, ``accuracy`` (the paper's), ``logme``
+        or ``overlap``; see `TransferSettings`.
+    settings
+        How it is measured; None takes the defaults.
+    vectors
+        A file of word vectors for ``cnn``; None takes some that come with the package.
+    measured
+        Scores measured before, of these tasks and with the same settings and seed: they are kept, count
+        towards `pairs`, and are not measured again.
+    n_workers
+        How many processes share the work.
+    device
+        Where a sentence model runs: ``auto`` takes a GPU if there is one. Layers are small and are trained on
+        the CPU unless a device is named.
+    random_state
+        The seed, or a NumPy generator, of which one draw is taken.
+    progress
+        Called with a `ProgressEvent` after each unit of work; the library itself prints nothing.
+
+    Raises
+    ------
+    UsageError
+        If an argument cannot be used.
+    DataError
+        If a task cannot be measured; it is named.
+
+    Examples
+    --------
+    >>> from robusttc import Task
+    >>> rows = (["hello", "good morning", "bye", "see you"], ["greet", "greet", "leave", "leave"])
+    >>> scores = measure_transfer(TaskSet([Task("a", *rows), Task("b", *rows)]), encoder="cnn")
+    >>> scores
+    TransferScores(2 tasks, 2 scores, kind 'log_likelihood')
+    """
+    settings = TransferSettings() if settings is None else settings
+    settings = settings if kind is None else settings.replace(kind=kind)
+    seed = run_seed(random_state)
+    check_workers(n_workers)
+    if len(tasks) < 2:
+        raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
+    chosen, missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
+    if settings.kind == "overlap":
+        return score_overlap(tasks, chosen)
+    if not len(missing):
+        assert measured is not None  # noqa: S101 - there always are pairs of two tasks
+        return among(tasks.names, measured)
+    training_device = "cpu" if device == "auto" else resolve_device(device)
+    chosen_encoder = make_encoder(encoder, vectors=vectors, device=device)
+    prepared = chosen_encoder.prepare(tasks, splits=("train", "valid"), progress=progress)
+    plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed, device=training_device)
+    del prepared  # the plan has what it needs of it
+    blocks: list[ScoreBlock] = []
+    report(progress, "transfer", 0, len(plan.sources), "tasks")
+    for block in run_units(measure_source, plan, plan.sources, n_workers=n_workers):
+        blocks.append(block)
+        report(progress, "transfer", len(blocks), len(plan.sources), "tasks", plan.rows[block.source].name)
+    scores = collect_scores(plan.task_names, blocks, kind=settings.kind)
+    return scores if measured is None else among(tasks.names, measured.merged_with(scores))
+
+
+def among(names: Sequence[str], scores: TransferScores) -> TransferScores:
+    """Give the scores with these tasks in this order, also those that have none."""
+    place_of = {name: place for place, name in enumerate(names)}
+    places = np.array([place_of[name] for name in scores.task_names], dtype=np.int64)
+    columns: dict[str, Any] = {
+        **scores.columns,
+        "source": places[scores.source],
+        "target": places[scores.target],
+    }
+    return TransferScores(names, **columns, kind=scores.kind)
+
+
+def measure_source(plan: TransferPlan, source: int) -> ScoreBlock:
+    """Do both units of work of one source: its model, and its scores."""
+    return score_block(plan, source, train_source(plan, source))
+
+
+def find_missing(
+    names: Sequence[str],
+    pairs: PairChoice,
+    measured: TransferScores | None,
+    *,
+    settings: TransferSettings,
+    seed: int,
+) -> tuple[PairList, PairList]:
+    """Choose the pairs, and give all of them and those that are not measured yet."""
+    if measured is None:
+        chosen = choose_pairs(names, pairs, random_state=seed)
+        return chosen, chosen
+    if measured.kind != settings.kind:
+        raise UsageError(
+            "the scores measured before are of another kind",
+            got=quote(measured.kind),
+            expected=quote(settings.kind),
+        )
+    place_of = {name: place for place, name in enumerate(names)}
+    unknown = [name for name in measured.task_names if name not in place_of]
+    if unknown:
+        raise DataError(
+            "the scores measured before have a task that is not among these",
+            got=quote(unknown[0]),
+            todo="leave it out with scores.subset(tasks.names)",
+        )
+    places = np.array([place_of[name] for name in measured.task_names], dtype=np.int64)
+    already = PairList.from_entries(places[measured.source], places[measured.target])
+    chosen = choose_pairs(names, pairs, random_state=seed, already=already)
+    n = len(names)
+    there = places[measured.source] * n + places[measured.target]
+    # A pair of which one direction is missing is measured whole; what is there twice is then equal.
+    has_forward = np.isin(chosen.first * n + chosen.second, there)
+    is_new = ~(has_forward & np.isin(chosen.second * n + chosen.first, there))
+    return chosen, PairList(chosen.first[is_new], chosen.second[is_new])
+
+
+def collect_scores(task_names: Sequence[str], blocks: Sequence[ScoreBlock], *, kind: str) -> TransferScores:
+    """Put the blocks together, in any order."""
+    errors = np.concatenate([block.standard_error for block in blocks])
+    return TransferScores(
+        task_names,
+        source=np.concatenate([np.full(len(block.target), block.source) for block in blocks]),
+        target=np.concatenate([block.target for block in blocks]),
+        score=np.concatenate([block.score for block in blocks]),
+        n_examples=np.concatenate([block.n_examples for block in blocks]),
+        standard_error=None if np.isnan(errors).any() else errors,
+        first_half=np.concatenate([block.first_half for block in blocks]),
+        second_half=np.concatenate([block.second_half for block in blocks]),
+        kind=kind,
+    )
+
+
+def score_overlap(tasks: TaskSet, pairs: PairList) -> TransferScores:
+    """Score the share of texts in common, a control that no encoder should lose to."""
+    source, target = pairs.entries()
+    overlap = text_overlap(tasks)
+    n_rows = np.array([len(task.rows("train", "valid")) for task in tasks])
+    return TransferScores(
+        tasks.names,
+        source=source,
+        target=target,
+        score=overlap[source, target],
+        n_examples=n_rows[target],
+        kind="overlap",
+    )

@@ -1,0 +1,267 @@
+"""Which entries of the transfer matrix to measure.
+
+Pairs of tasks are drawn, and each is measured in both directions: 2 entries a pair.
+
+Deviation: the paper draws pairs uniformly. Here the draw is a random graph in which all tasks have the same
+number of partners, give or take one, because a uniform draw of few pairs leaves some tasks with hardly any.
+
+What holds of the pairs drawn for n tasks, nothing being measured before:
+
+* They depend on the set of the names and on the seed, not on the order of the tasks.
+* A larger number keeps all pairs of a smaller one with the same seed.
+* With n - 1 pairs or more (2 n - 2 entries), all tasks hang together.
+* The numbers of partners of two tasks differ by at most 1 up to half of all pairs, by at most 2 up to two
+  thirds, and by a few more after that, where few pairs are left to choose from.
+* Every pair is as likely as every other one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robusttc.errors import UsageError, nearest_name, quote
+from robusttc.seeds import RandomState, child_seed, numpy_generator, run_seed
+
+__all__ = ["PairChoice", "PairList", "choose_pairs", "count_entries", "parse_pairs"]
+
+PairChoice = int | Literal["all", "auto"]
+
+Numbers = NDArray[np.int64]
+
+# Up to here all pairs are measured by default: 89,700 entries.
+MAX_TASKS_FOR_ALL = 300
+EXPECTED = "'all', 'auto' or a number of entries"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairList:
+    """Unordered pairs of tasks, given as positions with first < second; immutable.
+
+    Examples
+    --------
+    >>> pairs = PairList([0, 0], [1, 2])
+    >>> len(pairs), pairs.n_entries, pairs.degrees(4).tolist()
+    (2, 4, [2, 1, 1, 0])
+    >>> [array.tolist() for array in pairs.entries()]
+    [[0, 0, 1, 2], [1, 2, 0, 0]]
+    """
+
+    first: Numbers
+    second: Numbers
+
+    def __init__(self, first: ArrayLike, second: ArrayLike) -> None:
+        # Views, so that making the list read-only does not lock the caller's own array.
+        first, second = (np.asarray(side, dtype=np.int64).view() for side in (first, second))
+        is_pairs = first.ndim == second.ndim == 1 and len(first) == len(second)
+        if not is_pairs or not bool(((first >= 0) & (first < second)).all()):
+            raise UsageError(
+                "these are no pairs of tasks",
+                got=f"first {quote(first.tolist())}, second {quote(second.tolist())}",
+                expected="two lists of positions of one length, each first below its second",
+            )
+        first.flags.writeable = second.flags.writeable = False
+        object.__setattr__(self, "first", first)
+        object.__setattr__(self, "second", second)
+
+    @classmethod
+    def from_entries(cls, source: ArrayLike, target: ArrayLike) -> PairList:
+        """Collect the pairs of which one direction at least is there; the diagonal has no pairs."""
+        ends = np.stack([np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)])
+        first, second = np.sort(ends[:, ends[0] != ends[1]], axis=0)
+        n_tasks = int(second.max(initial=0)) + 1
+        codes = np.sort(first * n_tasks + second)
+        codes = codes[np.diff(codes, prepend=-1) != 0]
+        return cls(codes // n_tasks, codes % n_tasks)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def n_entries(self) -> int:
+        """The number of entries of the transfer matrix: both directions of every pair."""
+        return 2 * len(self)
+
+    def entries(self) -> tuple[Numbers, Numbers]:
+        """Give the sources and the targets: all pairs in one direction, then all in the other."""
+        return np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
+
+    def degrees(self, n_tasks: int) -> Numbers:
+        """Count the partners of each of `n_tasks` tasks."""
+        return np.bincount(self.first, minlength=n_tasks) + np.bincount(self.second, minlength=n_tasks)
+
+    def __repr__(self) -> str:
+        return f"PairList({len(self):,} pairs)"
+
+
+def choose_pairs(
+    names: Sequence[str],
+    pairs: PairChoice,
+    *,
+    random_state: RandomState = 0,
+    already: PairList | None = None,
+) -> PairList:
+    """Choose the pairs of tasks to measure; see the module for what holds of them.
+
+    Parameters
+    ----------
+    names
+        The names of the tasks, no two alike.
+    pairs
+        ``"all"``, ``"auto"`` or how many entries of the transfer matrix to measure; see `count_entries`.
+    random_state
+        The seed of the draw.
+    already
+        Pairs measured before, as positions in `names`. They are kept, even where they are more than asked
+        for, and count towards the number. What is new first links the parts that do not hang together; after
+        that, each new pair gives a partner to a task with the fewest.
+
+    Returns
+    -------
+    PairList
+        The pairs, sorted by the first and then the second task.
+
+    Raises
+    ------
+    UsageError
+        If the names are not distinct, the number cannot be had, or `already` is not about these tasks.
+
+    Examples
+    --------
+    >>> chosen = choose_pairs(["a", "b", "c", "d", "e", "f"], 18)
+    >>> chosen, chosen.degrees(6).tolist()
+    (PairList(9 pairs), [3, 3, 3, 3, 3, 3])
+    >>> choose_pairs(["a", "b", "c"], "all").second.tolist()
+    [1, 2, 2]
+    """
+    n = len(names)
+    if len(set(names)) != n:
+        raise UsageError("two tasks have one name", got=f"{n:,} names", expected="distinct names")
+    seed = run_seed(random_state)
+    known = PairList([], []) if already is None else already
+    check_known(known, n)
+    n_pairs = max(count_entries(n, pairs) // 2, len(known))
+    if n_pairs == n * (n - 1) // 2:
+        return all_pairs(n)
+    # A task's place in the draw comes from its name alone: the order of the tasks must not count.
+    keys = [(child_seed(seed, "pairs", [name]), name) for name in names]
+    task_at = np.array(sorted(range(n), key=keys.__getitem__), dtype=np.int64)
+    chosen = draw(task_at, n_pairs, known=PairList([], []), seed=seed)
+    # A draw that grows by its own next pairs must come out as if it had been drawn at once.
+    if contains(pair_codes(chosen, n), pair_codes(known, n)):
+        return chosen
+    return draw(task_at, n_pairs, known=known, seed=seed)
+
+
+def draw(task_at: Numbers, n_pairs: int, *, known: PairList, seed: int) -> PairList:
+    """Add pairs to the known ones; `task_at` has the task at each place of the draw."""
+    from robusttc.transfer.pair_rounds import draw_pairs
+
+    n = len(task_at)
+    place_of = np.empty(n, dtype=np.int64)
+    place_of[task_at] = np.arange(n)
+    places = np.sort(np.stack([place_of[known.first], place_of[known.second]]), axis=0)
+    places = places[:, np.lexsort(places[::-1])]
+    drawn = draw_pairs(
+        n,
+        n_pairs - len(known),
+        known=(places[0], places[1]),
+        generator=numpy_generator(seed, "rounds of pairs"),
+    )
+    ends = np.sort(np.stack([task_at[drawn[0]], task_at[drawn[1]]]), axis=0)
+    codes = np.sort(np.concatenate([pair_codes(known, n), ends[0] * n + ends[1]]))
+    return PairList(codes // n, codes % n)
+
+
+def pair_codes(pairs: PairList, n_tasks: int) -> Numbers:
+    """Give each pair a number of its own, in the order of first and second."""
+    return pairs.first * n_tasks + pairs.second
+
+
+def contains(codes: Numbers, wanted: Numbers) -> bool:
+    """Whether all wanted ones are among the sorted codes; `numpy.isin` would sort them once more."""
+    places = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+    return bool((codes[places] == wanted).all())
+
+
+def all_pairs(n_tasks: int) -> PairList:
+    """List all pairs; `numpy.triu_indices` would take a matrix of n x n for it."""
+    n_seconds = np.arange(n_tasks - 1, -1, -1)
+    first = np.repeat(np.arange(n_tasks), n_seconds)
+    starts = np.cumsum(n_seconds) - n_seconds
+    return PairList(first, np.arange(len(first)) - starts[first] + first + 1)
+
+
+def count_entries(n_tasks: int, pairs: PairChoice) -> int:
+    """Count the entries of the transfer matrix that a choice of pairs measures.
+
+    ``"auto"`` is all entries up to 300 tasks, and n log(n)^2 beyond (natural logarithm, rounded up). A number
+    is rounded up to whole pairs; it must give each task a partner.
+
+    Examples
+    --------
+    >>> [count_entries(n, "auto") for n in (1, 300, 1491)]
+    [0, 89700, 79614]
+    >>> count_entries(1491, 99_999)
+    100000
+    """
+    most = n_tasks * max(n_tasks - 1, 0)
+    least = n_tasks + n_tasks % 2 if n_tasks > 1 else 0
+    if pairs == "all":
+        return most
+    if pairs == "auto":
+        fitting = math.ceil(n_tasks * math.log(max(n_tasks, 1)) ** 2 / 2) * 2
+        return most if n_tasks <= MAX_TASKS_FOR_ALL else min(fitting, most)
+    if isinstance(pairs, bool) or not isinstance(pairs, int | np.integer):
+        raise unknown_choice(pairs)
+    n_entries = int(pairs) + int(pairs) % 2
+    if not least <= n_entries <= most:
+        raise UsageError(
+            "pairs cannot be this number of entries",
+            got=f"{pairs:,} for {n_tasks:,} tasks",
+            expected=f"from {least:,}, which give each task a partner, to {most:,}, which are all",
+        )
+    return n_entries
+
+
+def check_known(known: PairList, n_tasks: int) -> None:
+    """Check that pairs measured before are about these tasks, each once."""
+    if len(known) and int(known.second.max()) >= n_tasks:
+        raise UsageError(
+            "a pair in `already` is of a task that is not there",
+            got=f"position {int(known.second.max()):,}",
+            expected=f"positions below {n_tasks:,}",
+        )
+    # Sorted by hand: `numpy.unique` takes seconds for millions.
+    if not np.diff(np.sort(pair_codes(known, n_tasks))).all():
+        raise UsageError("a pair is in `already` twice", todo="make it with PairList.from_entries")
+
+
+def parse_pairs(text: str) -> PairChoice:
+    """Read what the command line says about the pairs to measure.
+
+    >>> parse_pairs("auto"), parse_pairs("100,000"), parse_pairs("100000")
+    ('auto', 100000, 100000)
+    """
+    word = text.strip()
+    if word == "all":
+        return "all"
+    if word == "auto":
+        return "auto"
+    # 18 digits: what int64 holds, and far below where Python refuses to read a number.
+    if re.fullmatch(r"[0-9]{1,18}|[0-9]{1,3}(,[0-9]{3}){1,5}", word):
+        return int(word.replace(",", ""))
+    raise unknown_choice(word)
+
+
+def unknown_choice(choice: object) -> UsageError:
+    """Make the error for what is no choice, with the word that was meant, where that can be seen."""
+    nearest = nearest_name(choice.lower(), ["all", "auto"]) if isinstance(choice, str) else None
+    todo = None if nearest is None else f"did you mean {nearest!r}?"
+    return UsageError("pairs cannot be used", got=quote(choice), expected=EXPECTED, todo=todo)

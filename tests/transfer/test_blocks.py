@@ -1,0 +1,234 @@
+"""Blocks of scores against slow and plain computations, on tiny tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders.settings import TrainingSettings
+from robusttc.encoders.softmax import fit_softmax
+from robusttc.encoders.training import train_model
+from robusttc.seeds import numpy_generator
+from robusttc.transfer import blocks
+from robusttc.transfer.blocks import halve, score_block
+from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood
+from robusttc.transfer.logme import logme
+from robusttc.transfer.narrowing import discriminant_directions
+from robusttc.transfer.pairs import choose_pairs
+from robusttc.transfer.plan import TransferPlan, make_plan
+from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer.sources import train_source
+
+TRAINING = TrainingSettings(width=7, epochs=6, min_steps=10, batch_size=8)
+SEED = 5
+# How near the two best probabilities are in a tie: to the exact classifier, and to the quick one.
+TIE = (0.005, 0.08)
+Vectors = dict[str, NDArray[np.float32]]
+
+
+def tiny_tasks(*, same_labels: bool, n_tasks: int = 3, n_rows: int = 36) -> tuple[TaskSet, Vectors]:
+    """Make tasks that are hard enough for accuracies that differ; splits are mixed, test rows are there."""
+    tasks: list[Task] = []
+    vectors: Vectors = {}
+    for number in range(n_tasks):
+        generator = np.random.default_rng(number)
+        n_labels = 3 if same_labels else 2 + number
+        codes = generator.permutation(np.arange(n_rows) % n_labels)
+        splits = generator.permutation(np.arange(n_rows) % 4)
+        labels = [f"l{code}" if same_labels else f"{number}.{code}" for code in codes]
+        name = f"t{number}"
+        texts = [f"{name} {row}" for row in range(n_rows)]
+        tasks.append(Task(name, texts, labels, [("train", "train", "valid", "test")[s] for s in splits]))
+        noise = generator.normal(size=(n_rows, 5))
+        vectors[name] = (noise + 1.2 * np.eye(5)[(codes + number) % 5]).astype(np.float32)
+    return TaskSet(tasks), vectors
+
+
+def plan_of(tasks: TaskSet, vectors: Vectors, settings: TransferSettings) -> TransferPlan:
+    prepared = FeatureEncoder(vectors).prepare(tasks)
+    return make_plan(tasks, prepared, choose_pairs(tasks.names, "all"), settings=settings, seed=SEED)
+
+
+def rows_of(task: Task, vectors: Vectors, split: str) -> tuple[NDArray[np.float32], list[str]]:
+    rows = [row for row in range(len(task)) if task.splits[row] == split]
+    return vectors[task.name][rows], [str(task.labels[row]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("same_labels", "label_sets"),
+    [(True, "auto"), (True, "identical"), (True, "different"), (False, "auto"), (False, "different")],
+)
+@pytest.mark.parametrize("classifier_c", [0.05, 1.0])
+@pytest.mark.parametrize("quick", [False, True])
+def test_accuracy_equals_the_definition(
+    same_labels: bool, label_sets: str, classifier_c: float, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an exact classifier it is the same rows that are right; with the quick one, but for near ties."""
+    if not quick:
+        monkeypatch.setattr(blocks, "fit_softmax_quickly", fit_softmax)
+    tasks, vectors = tiny_tasks(same_labels=same_labels)
+    settings = TransferSettings(
+        kind="accuracy", label_sets=label_sets, classifier_c=classifier_c, training=TRAINING
+    )
+    plan = plan_of(tasks, vectors, settings)
+    seen: set[float] = set()
+    n_exact = 0
+    for i, source in enumerate(tasks):
+        block = score_block(plan, i, train_source(plan, i))
+        assert block.target.tolist() == [j for j in range(len(tasks)) if j != i]
+        inputs, labels = rows_of(source, vectors, "train")
+        names = sorted(set(labels))
+        model = train_model(
+            DenseInputs(inputs),
+            [names.index(label) for label in labels],
+            n_labels=len(names),
+            settings=TRAINING,
+            generator=numpy_generator(SEED, "model", [source.name]),
+        )
+        for place, j in enumerate(block.target):
+            target = tasks[tasks.names[j]]
+            train, train_labels = rows_of(target, vectors, "train")
+            valid, valid_labels = rows_of(target, vectors, "valid")
+            n_ties = 0
+            if same_labels and label_sets != "different":
+                codes = model.logits(DenseInputs(train)).argmax(axis=1)
+                right = [names[code] == label for code, label in zip(codes, train_labels, strict=True)]
+            else:
+                classifier = LogisticRegression(C=classifier_c, tol=1e-9, max_iter=10_000)
+                classifier.fit(model.layer.represent(DenseInputs(train)), train_labels)
+                features = model.layer.represent(DenseInputs(valid))
+                right = (classifier.predict(features) == np.array(valid_labels)).tolist()
+                # A classifier stops before the minimum: rows that are a tie may go either way.
+                best = np.sort(classifier.predict_proba(features), axis=1)[:, ::-1]
+                n_ties = int((best[:, 0] - best[:, 1] < TIE[quick]).sum())
+            assert abs(block.score[place] - np.mean(right)) <= n_ties / len(right) + 1e-12
+            assert block.n_examples[place] == len(right)
+            p = block.score[place]
+            assert block.standard_error[place] == pytest.approx(np.sqrt(p * (1 - p) / len(right)))
+            n_exact += n_ties == 0
+            seen.add(float(p))
+    assert n_exact >= (0 if quick else 4)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "logme"])
+@pytest.mark.parametrize("measure_width", [None, 1, 6])
+def test_left_out_kinds_equal_their_parts(kind: str, measure_width: int | None) -> None:
+    tasks, vectors = tiny_tasks(same_labels=False)
+    settings = TransferSettings(kind=kind, measure_width=measure_width, ridge=0.7, shrinkage=0.6)
+    plan = plan_of(tasks, vectors, settings)
+
+    def pool(name: str) -> tuple[NDArray[np.float32], NDArray[np.int64], int]:
+        parts = [rows_of(tasks[name], vectors, split) for split in ("train", "valid")]
+        labels = parts[0][1] + parts[1][1]
+        names = sorted(set(labels))
+        codes = np.array([names.index(label) for label in labels])
+        return np.concatenate([parts[0][0], parts[1][0]]), codes, len(names)
+
+    for i, source in enumerate(tasks.names):
+        block = score_block(plan, i, train_source(plan, i))
+        features, codes, n_labels = pool(source)
+        directions = np.eye(5, dtype=np.float32)
+        if measure_width is not None:
+            directions = discriminant_directions(
+                features, codes, n_labels=n_labels, width=measure_width, shrinkage=0.6
+            )
+        for place, j in enumerate(block.target):
+            features, codes, n_labels = pool(tasks.names[j])
+            narrow = features @ directions
+            assert block.n_examples[place] == len(codes)
+            if kind == "logme":
+                assert block.score[place] == pytest.approx(logme(narrow, codes, n_labels), rel=1e-4)
+                assert np.isnan(block.standard_error[place])
+                continue
+            rule = leave_one_out_brier if kind == "brier" else leave_one_out_log_likelihood
+            scores = rule(narrow, codes, n_labels, 0.7)
+            assert block.score[place] == pytest.approx(scores.mean(), rel=1e-4)
+            assert block.standard_error[place] == pytest.approx(scores.std() / len(codes) ** 0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "accuracy"])
+@pytest.mark.parametrize("same_labels", [True, False])
+def test_halves_are_disjoint_and_make_up_the_score(kind: str, same_labels: bool) -> None:
+    tasks, vectors = tiny_tasks(same_labels=same_labels, n_rows=41)
+    plan = plan_of(tasks, vectors, TransferSettings(kind=kind, training=TRAINING))
+    block = score_block(plan, 0, train_source(plan, 0))
+    n_first = block.n_examples // 2
+    weighted = (n_first * block.first_half + (block.n_examples - n_first) * block.second_half) / (
+        block.n_examples
+    )
+    np.testing.assert_allclose(weighted, block.score, rtol=1e-12)
+    assert (block.first_half != block.second_half).any()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 11])
+def test_halve(n: int) -> None:
+    order = np.random.default_rng(n).permutation(n)
+    first, second = halve(order)
+    if n == 1:
+        assert first.tolist() == second.tolist() == [0]
+        return
+    assert sorted([*first, *second]) == list(range(n))
+    assert len(second) - len(first) in (0, 1)
+
+
+def test_logme_halves_are_of_rows_of_their_own() -> None:
+    tasks, vectors = tiny_tasks(same_labels=False)
+    plan = plan_of(tasks, vectors, TransferSettings(kind="logme", measure_width=None))
+    block = score_block(plan, 0, train_source(plan, 0))
+    rows = plan.rows[1]
+    assert isinstance(plan.inputs, DenseInputs)
+    features = plan.inputs.matrix[rows.items]
+    for half, found in zip(halve(rows.order), (block.first_half[0], block.second_half[0]), strict=True):
+        assert found == pytest.approx(logme(features[half], rows.codes[half], rows.n_labels))
+
+
+def test_logme_of_too_few_rows_for_halves() -> None:
+    """A half with one label has no score of its own; the whole stands for both then."""
+    tasks = TaskSet([Task(name, ["1", "2"], ["x", "y"]) for name in "ab"])
+    vectors = {name: np.eye(2, dtype=np.float32) for name in "ab"}
+    plan = plan_of(tasks, vectors, TransferSettings(kind="logme"))
+    block = score_block(plan, 0, train_source(plan, 0))
+    assert np.isfinite(block.score).all()
+    assert block.first_half == block.second_half == block.score
+
+
+@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "logme", "accuracy"])
+def test_a_score_depends_on_its_two_tasks_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some targets of many, and all inputs encoded or only those needed, give the same bits."""
+    tasks, vectors = tiny_tasks(same_labels=False, n_tasks=5)
+    plan = plan_of(tasks, vectors, TransferSettings(kind=kind, training=TRAINING))
+    model = train_source(plan, 1)
+    whole = score_block(plan, 1, model)
+    for share in (0.0, 2.0):
+        monkeypatch.setattr(blocks, "SHARE_FOR_ALL", share)
+        for place, target in enumerate(whole.target):
+            one = score_block(plan, 1, model, np.array([target]))
+            assert one.score[0] == whole.score[place]
+            assert one.first_half[0] == whole.first_half[place]
+
+
+def test_no_targets() -> None:
+    tasks, vectors = tiny_tasks(same_labels=False)
+    plan = plan_of(tasks, vectors, TransferSettings())
+    block = score_block(plan, 0, train_source(plan, 0), np.array([], dtype=np.int64))
+    assert len(block.score) == len(block.n_examples) == 0
+
+
+def test_labels_of_valid_alone_are_never_right() -> None:
+    """With different label sets a label that train lacks cannot be predicted."""
+    tasks, vectors = tiny_tasks(same_labels=False, n_tasks=2)
+    plan = plan_of(tasks, vectors, TransferSettings(kind="accuracy", training=TRAINING))
+    rows = plan.rows[1]
+    codes = rows.codes.copy()
+    codes[rows.n_train :] = rows.n_labels
+    strange = replace(plan, rows=(plan.rows[0], replace(rows, codes=codes, n_labels=rows.n_labels + 1)))
+    assert score_block(strange, 0, train_source(strange, 0)).score.tolist() == [0.0]
