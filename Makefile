@@ -37,7 +37,7 @@ demo: .venv/installed
 	$(BIN)/robusttc demo --out demo
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -m slow
