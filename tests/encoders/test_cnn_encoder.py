@@ -134,3 +134,8 @@ def test_progress_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
 def test_repr() -> None:
     assert repr(CnnEncoder()) == "CnnEncoder()"
     assert repr(CnnEncoder("glove.txt")) == "CnnEncoder('glove.txt')"
+
+
+def test_fingerprint_of_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(WordVectorsError, match="cannot be read; got No such file"):
+        _ = CnnEncoder(tmp_path / "none.txt").fingerprint

@@ -132,3 +132,8 @@ def test_progress() -> None:
 def test_repr() -> None:
     assert repr(FeatureEncoder(VECTORS)) == "FeatureEncoder(...)"
     assert repr(FeatureEncoder("vectors.parquet")) == "FeatureEncoder('vectors.parquet')"
+
+
+def test_fingerprint_of_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read; got No such file"):
+        _ = FeatureEncoder(tmp_path / "none.parquet").fingerprint

@@ -15,6 +15,7 @@ from robusttc.data.vectors import load_word_vectors
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.piece_vectors import piece_word_vectors
+from robusttc.errors import WordVectorsError, quote
 from robusttc.progress import Progress, report
 
 __all__ = ["CnnEncoder"]
@@ -52,8 +53,15 @@ class CnnEncoder:
         if self._fingerprint is None:
             digest = hashlib.sha256(b"robusttc-cnn-1")
             if self.vectors is not None:
-                with self.vectors.open("rb") as file:
-                    digest = hashlib.file_digest(file, lambda: digest)
+                try:
+                    with self.vectors.open("rb") as file:
+                        digest = hashlib.file_digest(file, lambda: digest)
+                except OSError as error:
+                    raise WordVectorsError(
+                        "the file of word vectors cannot be read",
+                        where=quote(str(self.vectors)),
+                        got=error.strerror or str(error),
+                    ) from error
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 

@@ -64,8 +64,15 @@ class FeatureEncoder:
             return digest.hexdigest()
         files = sorted(self.features.glob("*.npy")) if self.features.is_dir() else [self.features]
         for path in files:
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
+            try:
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise DataError(
+                    "the file of feature vectors cannot be read",
+                    where=quote(str(path)),
+                    got=error.strerror or str(error),
+                ) from error
             digest.update(f"{len(path.name)}:{path.name}:{content}".encode())
         return digest.hexdigest()
 
