@@ -269,18 +269,6 @@ def test_the_number_of_lambdas_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
     check_proof(result, data)
 
 
-def test_code_is_compiled_in_every_process_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from robusttc.clustering.completion import kernels
-
-    def refuse_to_cache(*, cache: bool = False, **_: object) -> Any:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr("numba.njit", refuse_to_cache)
-    assert kernels.compiled(len) is len
-
-
 def test_compiled_loops_agree_with_plain_algebra() -> None:
     """The loops run as plain Python here, which is how their lines are seen to be covered."""
     from robusttc.clustering.completion import kernels

@@ -95,7 +95,7 @@ def test_features_of_zeros_have_a_score() -> None:
         (np.ones((3, 2)), [0, 1, 2], 2, DataError, "not one of the labels"),
         (np.ones((3, 2)), [0, 1], 2, DataError, "codes cannot be used"),
         (np.ones((3, 0)), [0, 1, 1], 2, DataError, "features cannot be used"),
-        (np.full((3, 2), np.nan), [0, 1, 1], 2, DataError, "features cannot be used"),
+        (np.full((3, 2), np.nan), [0, 1, 1], 2, DataError, "row 0, column 0: a feature is not finite"),
         (np.ones((3, 2)), [0, 1, 1], 1, UsageError, "n_labels cannot be used"),
     ],
 )

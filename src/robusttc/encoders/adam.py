@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.compiling import compiled
+from robusttc.compiling import compiled
 
 __all__ = ["Adam", "Gradients", "RowGradients"]
 

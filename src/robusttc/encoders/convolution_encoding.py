@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.compiling import compiled
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.compiling import compiled
 from robusttc.encoders.convolution_scan import LANES, SCANNED_WINDOW, scan_text
 from robusttc.encoders.products import multiply_into
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.compiling import compiled
+from robusttc.compiling import compiled
 from robusttc.encoders.products import multiply_into
 
 __all__ = ["filter_gradients", "gather_batch", "make_table", "max_over_time", "vector_gradients"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.compiling import compiled
+from robusttc.compiling import compiled
 
 __all__ = ["head_gradients"]
 

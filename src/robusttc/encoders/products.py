@@ -16,7 +16,7 @@ from numba.core import cgutils as untyped_cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from robusttc.encoders.compiling import compiled
+from robusttc.compiling import compiled
 
 __all__ = ["multiply_into", "multiply_rows"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
+from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, nearest_name, quote
 
 __all__ = ["Activation", "Embeddings", "TrainingSettings"]
@@ -20,7 +18,7 @@ Activation = Literal["relu", "linear"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingSettings:
+class TrainingSettings(Settings):
     """How one model is trained; checked when it is made, never changed after that.
 
     There is no patience. Small tasks have a few dozen validation rows, and stopping by those starves them:
@@ -97,32 +95,6 @@ class TrainingSettings:
             object.__setattr__(self, name, float(value))
         check_choice("embeddings", self.embeddings, get_args(Embeddings))
         check_choice("activation", self.activation, get_args(Activation))
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of all values: equal fingerprints, equal settings."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def replace(self, **changes: Any) -> TrainingSettings:
-        """Give the same settings with some values changed.
-
-        Raises
-        ------
-        UsageError
-            If there is no setting of such a name, or a value cannot be used.
-        """
-        known = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in known:
-                nearest = nearest_name(name, known)
-                raise UsageError(
-                    "there is no such setting",
-                    got=quote(name),
-                    expected=f"one of {', '.join(known)}",
-                    todo=f"did you mean {quote(nearest)}?" if nearest else None,
-                )
-        return dataclasses.replace(self, **changes)
 
     def count_epochs(self, n_rows: int) -> int:
         """Give the number of epochs for a task of so many rows; see `min_steps`."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.compiling import compiled_freely
 from robusttc.encoders.softmax_kernels import (
     Codes,
     Floats,
-    compiled,
     curvature_of,
     direction_of,
     dot,
@@ -28,7 +28,7 @@ SHORTENING = 0.3
 SMALLEST_CURVATURE = 1e-3
 
 
-@compiled
+@compiled_freely
 def descend(
     rows: Floats,
     penalty: Floats,
@@ -136,7 +136,7 @@ def descend(
             count += 1
 
 
-@compiled
+@compiled_freely
 def products_of(steps: Floats, changes: Floats) -> NDArray[np.float64]:
     """Give the inner product of each step and its change."""
     result = np.zeros(steps.shape[0])
@@ -145,7 +145,7 @@ def products_of(steps: Floats, changes: Floats) -> NDArray[np.float64]:
     return result
 
 
-@compiled
+@compiled_freely
 def squares_of(rows: Floats, squares: Floats) -> Floats:
     """Give the squares of the rows: those of before, or new ones if they are still empty."""
     if squares.shape[0] > 0:
@@ -157,7 +157,7 @@ def squares_of(rows: Floats, squares: Floats) -> Floats:
     return result
 
 
-@compiled
+@compiled_freely
 def penalty_product(penalty: Floats, left: Floats, right: Floats) -> float:
     """Give the inner product of two points in which every column counts with its penalty."""
     total = 0.0
@@ -167,7 +167,7 @@ def penalty_product(penalty: Floats, left: Floats, right: Floats) -> float:
     return total
 
 
-@compiled
+@compiled_freely
 def add_penalty(gradient: Floats, penalty: Floats, point: Floats) -> None:
     """Add the gradient of the penalty, in place."""
     for label in range(point.shape[0]):
@@ -175,7 +175,7 @@ def add_penalty(gradient: Floats, penalty: Floats, point: Floats) -> None:
             gradient[label, j] += penalty[j] * point[label, j]
 
 
-@compiled
+@compiled_freely
 def diagonal(squares: Floats, curvature: Floats, penalty: Floats) -> Floats:
     """Give the diagonal of the curvature of the objective, as one vector."""
     n_labels, width = curvature.shape[0], squares.shape[1]

@@ -7,36 +7,21 @@ rows in blocks that stay in the cache, in the type of the features, with sums in
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["compiled", "curvature_of", "direction_of", "dot", "evaluate", "exponential_constants"]
+from robusttc.compiling import compiled_freely
+
+__all__ = ["curvature_of", "direction_of", "dot", "evaluate", "exponential_constants"]
 
 Floats = NDArray[Any]  # float32 or float64, all alike in one call
 Codes = NDArray[np.int64]
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 BLOCK = 128
 # Below 2**-126 a probability is zero for all purposes, and single precision has no normal numbers left.
 SMALLEST_POWER = -126.0
-
-
-def compiled(function: Kernel) -> Kernel:
-    """Compile once a machine; kept beside the package, or in the user's cache where that is read-only.
-
-    Sums may be reordered, which lets them use vector instructions: the order is fixed when the code is
-    compiled, so that equal inputs give equal results, and a problem is always solved alone.
-    """
-    options: dict[str, Any] = {"fastmath": {"contract", "reassoc", "arcp"}, "nogil": True}
-    try:
-        result: Any = nb.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither place can be written: compile in every process
-        result = nb.njit(**options)(function)
-    return cast(Kernel, result)
 
 
 def exponential_constants(dtype: np.dtype[Any]) -> Floats:
@@ -45,7 +30,7 @@ def exponential_constants(dtype: np.dtype[Any]) -> Floats:
     return np.array([*coefficients, 1 / np.log(2), np.log(2), SMALLEST_POWER, 0.5], dtype=dtype)
 
 
-@compiled
+@compiled_freely
 def exponentials(values: Floats, exponents: NDArray[Any], powers: Floats, constants: Floats) -> None:
     """Replace every value (at most 0) by its exponential: 2**k, made from its bits, times a polynomial.
 
@@ -69,7 +54,7 @@ def exponentials(values: Floats, exponents: NDArray[Any], powers: Floats, consta
         values[i] = powers[i] * (one + r * (one + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * p))))))
 
 
-@compiled
+@compiled_freely
 def evaluate(
     logits: Floats,
     change: Floats,
@@ -136,7 +121,7 @@ def evaluate(
     return loss, slope, curvature
 
 
-@compiled
+@compiled_freely
 def move_logits(
     logits: Floats, change: Floats, step: float, start: int, stop: int, result: Floats, top: Floats
 ) -> None:
@@ -151,7 +136,7 @@ def move_logits(
             top[i] = max(top[i], value[i])
 
 
-@compiled
+@compiled_freely
 def finish_residuals(
     values: Floats, factors: Floats, codes: Codes, costs: Floats, start: int, stop: int
 ) -> None:
@@ -164,7 +149,7 @@ def finish_residuals(
         values[codes[i], i] -= costs[i]
 
 
-@compiled
+@compiled_freely
 def curvature_of(residuals: Floats, codes: Codes, costs: Floats) -> Floats:
     """Give ``costs * p * (1 - p)`` for every label and row, shape (n_labels, n_rows), from the residuals."""
     n_labels, n_rows = residuals.shape
@@ -180,7 +165,7 @@ def curvature_of(residuals: Floats, codes: Codes, costs: Floats) -> Floats:
     return result
 
 
-@compiled
+@compiled_freely
 def direction_of(
     gradient: Floats, scale: Floats, steps: Floats, changes: Floats, products: NDArray[np.float64], count: int
 ) -> Floats:
@@ -213,7 +198,7 @@ def direction_of(
     return result
 
 
-@compiled
+@compiled_freely
 def dot(left: Floats, right: Floats) -> float:
     """Give the inner product of two vectors, summed up in double precision."""
     total = 0.0
@@ -222,7 +207,7 @@ def dot(left: Floats, right: Floats) -> float:
     return total
 
 
-@compiled
+@compiled_freely
 def add(to: Floats, vector: Floats, factor: float) -> None:
     """Add a multiple of one vector to another, in place."""
     typed = np.empty(1, dtype=to.dtype)

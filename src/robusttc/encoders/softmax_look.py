@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.softmax_kernels import BLOCK, Codes, compiled, exponentials
+from robusttc.compiling import compiled_freely
+from robusttc.encoders.softmax_kernels import BLOCK, Codes, exponentials
 
 __all__ = ["look", "move", "start_at"]
 
@@ -20,7 +21,7 @@ Doubles = NDArray[np.float64]
 NEVER = -1e30
 
 
-@compiled
+@compiled_freely
 def start_at(
     rows: Floats, codes: Codes, cost: np.float32, point: Floats, logits: Floats, gradient: Floats
 ) -> float:
@@ -42,7 +43,7 @@ def start_at(
     return np.float64(cost) * loss
 
 
-@compiled
+@compiled_freely
 def look(
     logits: Floats,
     change: Floats,
@@ -100,7 +101,7 @@ def look(
     sums[2] = cost * bend - curvature * changed
 
 
-@compiled
+@compiled_freely
 def shift(
     logits: Floats,
     change: Floats,
@@ -128,7 +129,7 @@ def shift(
             changed[i] += dz[i] * dz[i]
 
 
-@compiled
+@compiled_freely
 def finish(
     logits: Floats,
     change: Floats,
@@ -146,7 +147,7 @@ def finish(
             value[i] = value[i] * factors[i] - curvature * (z[i] + length * dz[i])
 
 
-@compiled
+@compiled_freely
 def move(logits: Floats, change: Floats, length: np.float32) -> None:
     """Move the logits, in place."""
     for label in range(logits.shape[0]):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.softmax_kernels import BLOCK, Codes, compiled, exponential_constants
+from robusttc.compiling import compiled_freely
+from robusttc.encoders.softmax_kernels import BLOCK, Codes, exponential_constants
 from robusttc.encoders.softmax_look import look, move, start_at
 from robusttc.encoders.softmax_workspace import Workspace
 
@@ -72,7 +73,7 @@ def take_steps(
     return int(n_steps), bool(converged)
 
 
-@compiled
+@compiled_freely
 def descend_quickly(
     rows: Floats,
     columns: Floats,
@@ -143,7 +144,7 @@ def descend_quickly(
     return max_iter, False
 
 
-@compiled
+@compiled_freely
 def downhill(
     gradient: Floats, steps: Floats, changes: Floats, products: Doubles, count: int, result: Floats
 ) -> None:
@@ -168,7 +169,7 @@ def downhill(
         add(result, steps[place], np.float32(factor))
 
 
-@compiled
+@compiled_freely
 def inner(left: Floats, right: Floats) -> float:
     """Give the inner product of two vectors: in single precision by pieces, their sum in double."""
     total = 0.0
@@ -181,7 +182,7 @@ def inner(left: Floats, right: Floats) -> float:
     return total
 
 
-@compiled
+@compiled_freely
 def add(to: Floats, vector: Floats, factor: np.float32) -> None:
     """Add a multiple of one vector to another, in place."""
     for i in range(to.shape[0]):

@@ -18,9 +18,9 @@ exactly what n fits with one row left out would give. Two scores of a row are ma
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from robusttc.compiling import compiled
 from robusttc.encoders.softmax_kernels import exponential_constants, exponentials
 
 __all__ = ["leave_one_out_brier", "leave_one_out_log_likelihood", "leave_one_out_predictions"]
@@ -41,7 +41,7 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 EXPONENTIAL = exponential_constants(np.dtype(np.float64))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def standardise(features: NDArray[np.float32]) -> Floats:
     """Centre the features, and scale them together so that a row's mean squared length is their number."""
     n, width = features.shape
@@ -62,7 +62,7 @@ def standardise(features: NDArray[np.float32]) -> Floats:
     return centred
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve_ridge(centred: Floats, codes: Codes, n_labels: int, ridge: float) -> tuple[Floats, Floats]:
     """Give B, shape (width, labels), and the leverage h of every row."""
     n, width = centred.shape
@@ -84,7 +84,7 @@ def solve_ridge(centred: Floats, codes: Codes, n_labels: int, ridge: float) -> t
     return np.dot(inverse, sums), leverage
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def label_shares(codes: Codes, n_labels: int) -> Floats:
     """Give the share of every label."""
     shares = np.zeros(n_labels)
@@ -93,7 +93,7 @@ def label_shares(codes: Codes, n_labels: int) -> Floats:
     return shares / len(codes)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def leave_one_out_predictions(
     features: NDArray[np.float32], codes: Codes, n_labels: int, ridge: float
 ) -> Floats:
@@ -117,7 +117,7 @@ def leave_one_out_predictions(
     return predictions
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def leave_one_out_brier(features: NDArray[np.float32], codes: Codes, n_labels: int, ridge: float) -> Floats:
     """Give minus the squared error of every row, without ever writing down a row of predictions.
 
@@ -153,7 +153,7 @@ def leave_one_out_log_likelihood(
     return log_probabilities(predictions, codes, EXPONENTIAL)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def log_probabilities(predictions: Floats, codes: Codes, constants: Floats) -> Floats:
     """Give the log-probability of every row's label at the likeliest temperature; changes `predictions`."""
     n, n_labels = predictions.shape
@@ -171,7 +171,7 @@ def log_probabilities(predictions: Floats, codes: Codes, constants: Floats) -> F
     return scores
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def likeliest_temperature(predictions: Floats, codes: Codes, constants: Floats) -> float:
     """Find the temperature by Newton's method, on some rows, and then by the last steps on all of them."""
     n = len(predictions)
@@ -195,7 +195,7 @@ def likeliest_temperature(predictions: Floats, codes: Codes, constants: Floats) 
     return float(temperature)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def step_temperature(predictions: Floats, codes: Codes, temperature: float, constants: Floats) -> float:
     """Give the temperature after one step of Newton's method in its logarithm."""
     n, n_labels = predictions.shape

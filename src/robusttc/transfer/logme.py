@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.encoders.compiling import compiled
+from robusttc.compiling import compiled
+from robusttc.encoders.softmax import check_problem
 from robusttc.errors import DataError, UsageError
 
 __all__ = ["logme"]
@@ -59,7 +60,9 @@ def logme(features: NDArray[np.float32] | Floats, codes: ArrayLike, n_labels: in
     >>> logme(features, [0, 0, 1, 1], 2) > logme(features, [0, 1, 0, 1], 2)
     True
     """
-    matrix, labels = check_input(features, codes, n_labels)
+    if n_labels < 2:
+        raise UsageError("n_labels cannot be used", got=str(n_labels), expected="at least 2")
+    matrix, labels = check_problem(np.asarray(features, dtype=np.float64), codes, n_labels)
     n_rows, width = matrix.shape
     present, own = np.unique(labels, return_inverse=True)
     if len(present) < 2:
@@ -122,31 +125,3 @@ def best_evidences(squares: Floats, products: Floats, lengths: Floats, n_rows: i
             volume += np.log1p(squares[j] / ratio)
         result[label] = 0.5 * (n_rows * (np.log(n_rows / energy) - 1 - np.log(2 * np.pi)) - volume)
     return result
-
-
-def check_input(
-    features: NDArray[np.float32] | Floats, codes: ArrayLike, n_labels: int
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Refuse what has no score."""
-    if n_labels < 2:
-        raise UsageError("n_labels cannot be used", got=str(n_labels), expected="at least 2")
-    matrix, labels = np.asarray(features, dtype=np.float64), np.asarray(codes)
-    if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
-        raise DataError(
-            "the features cannot be used",
-            got=f"shape {matrix.shape}",
-            expected="finite numbers of shape (n, d), neither 0",
-        )
-    if labels.dtype.kind not in "iu" or labels.shape != matrix.shape[:1]:
-        raise DataError(
-            "the codes cannot be used",
-            got=f"{labels.dtype} of shape {labels.shape}",
-            expected=f"integers of shape ({len(matrix)},)",
-        )
-    if labels.min() < 0 or labels.max() >= n_labels:
-        raise DataError(
-            "a code is not one of the labels",
-            got=f"{labels.min()} to {labels.max()}",
-            expected=f"0 to {n_labels - 1}",
-        )
-    return matrix, labels.astype(np.int64)

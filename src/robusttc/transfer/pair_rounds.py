@@ -16,29 +16,17 @@ gigabyte, and a matrix of all pairs is out of reach for 100,000 tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from robusttc.compiling import compiled
+
 __all__ = ["draw_pairs"]
 
 Numbers = NDArray[np.int64]
 Table = NDArray[np.uint64]
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
-
-
-def compiled(function: Kernel) -> Kernel:
-    """Compile once a machine, or in every process where no cache can be written."""
-    try:
-        result: Any = nb.njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        result = nb.njit(nogil=True)(function)
-    return cast(Kernel, result)
 
 
 @compiled

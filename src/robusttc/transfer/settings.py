@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 from robusttc.encoders.settings import TrainingSettings
-from robusttc.errors import UsageError, nearest_name, quote
+from robusttc.encoders.settings_base import Settings
+from robusttc.errors import UsageError, quote
 from robusttc.scores import check_choice
 
 __all__ = ["MEASURES", "TransferSettings"]
@@ -20,7 +17,7 @@ MEASURES = ("log_likelihood", "brier", "accuracy", "logme", "overlap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferSettings:
+class TransferSettings(Settings):
     """What is measured, and how; checked when it is made, never changed after that.
 
     Parameters
@@ -107,29 +104,3 @@ class TransferSettings:
     def is_left_out(self) -> bool:
         """Whether rows of train and valid are one pool, of which every row is left out in its turn."""
         return self.kind in ("log_likelihood", "brier", "logme")
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of all values: equal fingerprints, equal settings."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def replace(self, **changes: Any) -> TransferSettings:
-        """Give the same settings with some values changed.
-
-        Raises
-        ------
-        UsageError
-            If there is no setting of such a name, or a value cannot be used.
-        """
-        known = [each.name for each in dataclasses.fields(self)]
-        for name in changes:
-            if name not in known:
-                nearest = nearest_name(name, known)
-                raise UsageError(
-                    "there is no such setting",
-                    got=quote(name),
-                    expected=f"one of {', '.join(known)}",
-                    todo=f"did you mean {quote(nearest)}?" if nearest else None,
-                )
-        return dataclasses.replace(self, **changes)

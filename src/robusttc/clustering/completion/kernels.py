@@ -7,32 +7,19 @@ that threads can share the rows; what it sums up over its rows it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from robusttc.compiling import compiled_freely
 
 __all__ = ["curvature_blocks", "gradient_rows", "hessian_rows", "loss_rows", "values_at"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 Columns = NDArray[np.int32]
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
-def compiled(function: Kernel) -> Kernel:
-    """Compile once a machine; kept beside the package, or in the user's cache where that is read-only."""
-    options: dict[str, Any] = {"fastmath": {"contract", "reassoc", "arcp"}, "nogil": True}
-    try:
-        result: Any = nb.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither place can be written: compile in every process
-        result = nb.njit(**options)(function)
-    return cast(Kernel, result)
-
-
-@compiled
+@compiled_freely
 def gradient_rows(
     start: int,
     stop: int,
@@ -77,7 +64,7 @@ def gradient_rows(
     return value
 
 
-@compiled
+@compiled_freely
 def hessian_rows(
     start: int,
     stop: int,
@@ -111,7 +98,7 @@ def hessian_rows(
                 product[i, c] += signs[c] * (slope * U[j, c] - q * V[j, c])
 
 
-@compiled
+@compiled_freely
 def curvature_blocks(
     start: int,
     stop: int,
@@ -140,7 +127,7 @@ def curvature_blocks(
                         blocks[i, a, b] += scaled * U[j, b]
 
 
-@compiled
+@compiled_freely
 def loss_rows(
     start: int,
     stop: int,
@@ -163,7 +150,7 @@ def loss_rows(
     return total
 
 
-@compiled
+@compiled_freely
 def values_at(
     start: int,
     stop: int,

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numba as nb
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "compiled_freely"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -27,9 +27,21 @@ def compiled(function: Kernel) -> Kernel:
     >>> add(1, 2)
     3
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return compile_once(function, {"nogil": True, "error_model": "numpy"})
+
+
+def compiled_freely(function: Kernel) -> Kernel:
+    """Compile like `compiled`, but sums may be reordered, which lets them use vector instructions.
+
+    The order is fixed when the code is compiled: equal inputs give equal results on one machine.
+    """
+    return compile_once(function, {"nogil": True, "fastmath": {"contract", "reassoc", "arcp"}})
+
+
+def compile_once(function: Kernel, options: dict[str, Any]) -> Kernel:
+    """Compile with a cache on disk; where neither place can be written, in every process."""
     try:
         result: Any = nb.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither place can be written: compile in every process
+    except RuntimeError:
         result = nb.njit(**options)(function)
     return cast(Kernel, result)
