@@ -23,14 +23,23 @@ LAYERS: list[set[str]] = [
     {"data"},
     {"encoders"},
     {"transfer"},
-    {"multitask", "fewshot", "baselines"},
+    {"learning"},
+    {"multitask", "fewshot"},
+    {"assessing"},
+    {"baselines"},
     {"run"},
     {"report"},
     {"serve"},
     {"cli"},
 ]
 # Layers that must not know a layer below them all the same.
-FORBIDDEN = {"clustering": {"data"}, "data": {"scores", "clustering"}, "encoders": {"scores", "clustering"}}
+FORBIDDEN = {
+    "clustering": {"data"},
+    "data": {"scores", "clustering"},
+    "encoders": {"scores", "clustering"},
+    "multitask": {"fewshot"},
+    "fewshot": {"multitask"},
+}
 HEAVY = ["torch", "pyarrow", "sklearn", "scipy", "nltk", "yaml", "rich", "typer", "ray", "fastapi", "pandas"]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from robusttc.version import __version__
 
 if TYPE_CHECKING:
+    from robusttc.assessing import assess_clusters
     from robusttc.clustering.completion.complete import complete_similarity
     from robusttc.clustering.estimator import RobustTaskClustering
     from robusttc.clustering.planted import make_planted_scores
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
         StoreError,
         UsageError,
     )
+    from robusttc.fewshot.estimator import ClusterFewShot
+    from robusttc.multitask.estimator import ClusterMultiTask
     from robusttc.scores import TransferScores, read_scores
     from robusttc.transfer.measure import measure_transfer
 
 __all__ = [
+    "ClusterFewShot",
+    "ClusterMultiTask",
     "DataError",
     "DataWarning",
     "DoubtWarning",
@@ -48,6 +53,7 @@ __all__ = [
     "TransferScores",
     "UsageError",
     "__version__",
+    "assess_clusters",
     "complete_similarity",
     "inspect_tasks",
     "load_tasks",
@@ -60,6 +66,8 @@ __all__ = [
 
 # Each public name is imported when it is first used, so that `import robusttc` costs next to nothing.
 _HOME_OF_NAME = {
+    "ClusterFewShot": "robusttc.fewshot.estimator",
+    "ClusterMultiTask": "robusttc.multitask.estimator",
     "DataError": "robusttc.errors",
     "DataWarning": "robusttc.errors",
     "DoubtWarning": "robusttc.errors",
@@ -71,6 +79,7 @@ _HOME_OF_NAME = {
     "TaskSet": "robusttc.data.taskset",
     "TransferScores": "robusttc.scores",
     "UsageError": "robusttc.errors",
+    "assess_clusters": "robusttc.assessing",
     "complete_similarity": "robusttc.clustering.completion.complete",
     "inspect_tasks": "robusttc.data.inspection",
     "load_tasks": "robusttc.data.loading",

@@ -23,6 +23,9 @@ from robusttc.data.writing import write_tasks
 from robusttc.errors import DoubtWarning, UsageError, quote
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from robusttc.scores import TransferScores
 
 __all__ = ["demo"]
@@ -33,9 +36,10 @@ def demo(
     n_tasks: Annotated[int, typer.Option("--tasks", min=12, help="How many tasks to plant.")] = 48,
     seed: Seed = 0,
 ) -> None:
-    """Plant tasks of known families, inspect them, measure transfer between them and cluster them.
+    """Plant tasks of known families, inspect them, measure transfer, cluster them, and train on the clusters.
 
-    Needs no network. The first time most of it is sentence vectors, which are kept.
+    Ends with two tables: multi-task and few-shot learning, beside models without clusters. Needs no network.
+    The first time much of it is sentence vectors, which are kept.
     """
     console = output_console()
     with show_working("Writing planted tasks"):
@@ -49,7 +53,18 @@ def demo(
     loaded = read_aloud(folder, ReadOptions(seed=seed))
     show_inspection(console, loaded, inspect_tasks(loaded.tasks), limit=6)
     scores = measure_aloud(console, loaded.tasks, out, seed)
-    cluster_aloud(console, scores, planted, out, seed)
+    labels = cluster_aloud(console, scores, planted, out, seed)
+    learn_aloud(console, loaded.tasks, scores, labels, seed)
+
+
+def learn_aloud(
+    console: Console, tasks: TaskSet, scores: TransferScores, labels: NDArray[np.intp], seed: int
+) -> None:
+    """Train on the clusters, and compare with models without them."""
+    # Late, so that the other commands do not wait for SciPy and torch.
+    from robusttc.cli.learning_demo import show_learning
+
+    show_learning(console, tasks, scores, labels, seed)
 
 
 def measure_aloud(console: Console, tasks: TaskSet, out: Path, seed: int) -> TransferScores:
@@ -71,8 +86,8 @@ def measure_aloud(console: Console, tasks: TaskSet, out: Path, seed: int) -> Tra
 
 def cluster_aloud(
     console: Console, scores: TransferScores, planted: PlantedTasks, out: Path, seed: int
-) -> None:
-    """Cluster by the scores, and compare with the truth."""
+) -> NDArray[np.intp]:
+    """Cluster by the scores, compare with the truth, and give the clusters."""
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
     from sklearn.metrics import adjusted_rand_score
 
@@ -92,6 +107,7 @@ def cluster_aloud(
     show_clustering(console, clustering, written)
     agreement = adjusted_rand_score(planted.families, clustering.labels_)
     say(console, f"Agreement with the planted families (adjusted Rand index, 1 is perfect): {agreement:.2f}")
+    return clustering.labels_
 
 
 def empty_or_own_folder(folder: Path, task_names: tuple[str, ...]) -> Path:

@@ -34,11 +34,14 @@ class Task:
     splits
         One split a row: ``train``, ``valid``, ``test``, or a name of the caller's own, which training and
         evaluation leave alone until it is asked for. None puts every row in ``train``.
+    may_share
+        Whether other tasks may learn from this one. With False its texts and labels stay out of every model,
+        weight and threshold that serves another task; it is then served by a model of its own.
 
     Raises
     ------
     DataError
-        If the columns differ in length, or a value is not a non-empty string.
+        If the columns differ in length, a value is not a non-empty string, or `may_share` is not a truth.
 
     Examples
     --------
@@ -47,7 +50,16 @@ class Task:
     (('greet', 'leave'), [0, 1, 0], 3)
     """
 
-    __slots__ = ("_content_hash", "label_codes", "label_names", "name", "split_codes", "split_names", "texts")
+    __slots__ = (
+        "_content_hash",
+        "label_codes",
+        "label_names",
+        "may_share",
+        "name",
+        "split_codes",
+        "split_names",
+        "texts",
+    )
 
     name: str
     texts: PackedStrings
@@ -55,6 +67,7 @@ class Task:
     label_codes: NDArray[np.int32]
     split_names: tuple[str, ...]
     split_codes: NDArray[np.int8]
+    may_share: bool
     _content_hash: str | None
 
     def __init__(
@@ -63,6 +76,8 @@ class Task:
         texts: Sequence[str],
         labels: Sequence[str],
         splits: Sequence[str] | None = None,
+        *,
+        may_share: bool = True,
     ) -> None:
         splits = [SPLITS[0]] * len(texts) if splits is None else splits
         columns = {"text": list(texts), "label": list(labels), "split": list(splits)}
@@ -77,6 +92,7 @@ class Task:
             label_codes,
             split_names,
             np.array([split_code[split] for split in columns["split"]], dtype=np.int8),
+            may_share,
         )
 
     @classmethod
@@ -88,10 +104,11 @@ class Task:
         label_codes: NDArray[np.int32],
         split_names: tuple[str, ...],
         split_codes: NDArray[np.int8],
+        may_share: bool = True,
     ) -> Task:
         """Make a task from columns that are already checked and coded; `label_names` must be sorted."""
         task = cls.__new__(cls)
-        task._fill(name, texts, label_names, label_codes, split_names, split_codes)
+        task._fill(name, texts, label_names, label_codes, split_names, split_codes, may_share)
         return task
 
     def _fill(
@@ -102,7 +119,16 @@ class Task:
         label_codes: NDArray[np.int32],
         split_names: tuple[str, ...],
         split_codes: NDArray[np.int8],
+        may_share: bool,
     ) -> None:
+        # A word such as "no" would pass for True, and texts would get where they must not.
+        if not isinstance(may_share, bool):
+            raise DataError(
+                "may_share is not a truth",
+                where=f"task {quote(name)}",
+                got=quote(may_share),
+                expected="True or False",
+            )
         label_codes.flags.writeable = False
         split_codes.flags.writeable = False
         values = {
@@ -112,6 +138,7 @@ class Task:
             "label_codes": label_codes,
             "split_names": split_names,
             "split_codes": split_codes,
+            "may_share": may_share,
             "_content_hash": None,
         }
         for field, value in values.items():
@@ -123,7 +150,7 @@ class Task:
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers get their tasks pickled, and unpickling would set the fields one by one.
         columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
-        return Task.from_codes, (self.name, self.texts, *columns)
+        return Task.from_codes, (self.name, self.texts, *columns, self.may_share)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -163,15 +190,21 @@ class Task:
             codes.astype(np.int32),
             self.split_names,
             self.split_codes[chosen],
+            self.may_share,
         )
 
     def with_splits(self, splits: Sequence[str]) -> Task:
         """Give the same rows with other splits."""
-        return Task(self.name, self.texts, self.labels.tolist(), splits)
+        return Task(self.name, self.texts, self.labels.tolist(), splits, may_share=self.may_share)
+
+    def with_sharing(self, may_share: bool) -> Task:
+        """Give the same task, from which other tasks may learn or not."""
+        columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
+        return Task.from_codes(self.name, self.texts, *columns, may_share)
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over the name and every row in order: equal tasks have equal hashes, on every machine."""
+        """SHA-256 over the name, every row in order and `may_share`, the same on every machine."""
         if self._content_hash is None:
             object.__setattr__(self, "_content_hash", self._compute_hash())
         return str(self._content_hash)
@@ -189,6 +222,9 @@ class Task:
             digest.update(column.offsets.astype("<i8").tobytes())
             digest.update(column.buffer)
         digest.update(self.label_codes.astype("<i4").tobytes())
+        # Only where it is False: the hashes of all other tasks stay those that runs on disk know.
+        if not self.may_share:
+            digest.update(b"may not share")
         return digest.hexdigest()
 
     def __eq__(self, other: Any) -> bool:
@@ -200,7 +236,8 @@ class Task:
         return hash(self.content_hash)
 
     def __repr__(self) -> str:
-        return f"Task({self.name!r}, {len(self):,} rows, {len(self.label_names):,} labels)"
+        private = "" if self.may_share else ", may not share"
+        return f"Task({self.name!r}, {len(self):,} rows, {len(self.label_names):,} labels{private})"
 
 
 def encode_labels(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:

@@ -65,6 +65,24 @@ class TaskSet:
         """Give the tasks of these names, in this order."""
         return TaskSet(self[name] for name in names)
 
+    def keep_private(self, names: Iterable[str]) -> TaskSet:
+        """Give the same tasks in the same order; those of these names may not share (see `Task.may_share`).
+
+        Tasks that may not share already stay so.
+
+        Examples
+        --------
+        >>> tasks = TaskSet([Task("b", ["hi"], ["x"]), Task("a", ["ho"], ["x"])])
+        >>> tasks.keep_private(["b"]).shareable().names
+        ('a',)
+        """
+        private = {self[name].name for name in ([names] if isinstance(names, str) else names)}
+        return TaskSet(task.with_sharing(False) if task.name in private else task for task in self)
+
+    def shareable(self) -> TaskSet:
+        """Give the tasks that other tasks may learn from, in their order."""
+        return TaskSet(task for task in self if task.may_share)
+
     @property
     def n_rows(self) -> int:
         """The number of rows in all tasks."""

@@ -84,7 +84,8 @@ class CnnEncoder:
         else:
             matrix = load_word_vectors(self.vectors, vocabulary.words).matrix
         report(progress, "words", len(texts), len(texts), "texts")
-        return PreparedTasks(WordInputs(tokens, np.ascontiguousarray(matrix, dtype=np.float32)), items)
+        inputs = WordInputs(tokens, np.ascontiguousarray(matrix, dtype=np.float32))
+        return PreparedTasks(inputs, items, vocabulary)
 
     def __repr__(self) -> str:
         return f"CnnEncoder({'' if self.vectors is None else repr(str(self.vectors))})"

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
+from robusttc.data.tokens import Vocabulary
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.errors import UnknownTaskError
 from robusttc.progress import Progress
@@ -39,10 +40,13 @@ class PreparedTasks:
     items
         For every task, by its name, the item of `inputs` that belongs to each of its rows; -1 for rows that
         were not asked for.
+    vocabulary
+        The words behind word numbers, for reading new texts; None where the inputs are not words.
     """
 
     inputs: FrozenInputs
     items: dict[str, NDArray[np.int64]]
+    vocabulary: Vocabulary | None = None
 
     def items_of(self, task: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Give the items of some rows of a task."""

@@ -12,6 +12,7 @@ from robusttc.encoders.adam import Gradients
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders.residual import ResidualLayer
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, quote
 
@@ -56,8 +57,10 @@ class Layer(Protocol):
 
 def new_layer(
     inputs: FrozenInputs, *, settings: TrainingSettings, generator: np.random.Generator
-) -> ConvolutionLayer | DenseLayer:
-    """Make the layer for a kind of inputs, with random weights: a convolution for words, else a dense layer.
+) -> ConvolutionLayer | DenseLayer | ResidualLayer:
+    """Make the layer for a kind of inputs, with random weights.
+
+    That is a convolution for words, and for vectors a dense layer, or a residual one if the settings say so.
 
     Examples
     --------
@@ -70,12 +73,14 @@ def new_layer(
     """
     if isinstance(inputs, WordInputs):
         return ConvolutionLayer.new(inputs, settings=settings, generator=generator)
+    if settings.activation == "residual":
+        return ResidualLayer.new(inputs, settings=settings, generator=generator)
     return DenseLayer.new(inputs, settings=settings, generator=generator)
 
 
 def layer_from_parameters(
     parameters: Mapping[str, Floats], *, settings: TrainingSettings
-) -> ConvolutionLayer | DenseLayer:
+) -> ConvolutionLayer | DenseLayer | ResidualLayer:
     """Make a layer from what `Layer.parameters` gave, for instance after it was kept in a file.
 
     Raises
@@ -94,10 +99,12 @@ def layer_from_parameters(
     names = set(parameters)
     if names == {"weight", "bias"}:
         return DenseLayer(parameters["weight"], parameters["bias"], settings.activation)
+    if names == {"weight", "bias", "output"} and settings.activation == "residual":
+        return ResidualLayer(parameters["weight"], parameters["bias"], parameters["output"])
     if names in ({"filters", "bias"}, {"filters", "bias", "vectors"}):
         return ConvolutionLayer(parameters["filters"], parameters["bias"], parameters.get("vectors"))
     raise DataError(
         "these are not the parameters of a layer",
         got=quote(sorted(names)),
-        expected="weight and bias, or filters and bias, with or without vectors",
+        expected="weight and bias, with or without output, or filters and bias, with or without vectors",
     )

@@ -22,13 +22,13 @@ def new_head(width: int, n_labels: int, generator: np.random.Generator) -> tuple
 
 
 def draw_batches(
-    n_rows: int, *, settings: TrainingSettings, generator: np.random.Generator
+    n_rows: int, *, settings: TrainingSettings, generator: np.random.Generator, width: int | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
     """Go through the batches of the whole training: the rows, and what of the representation is kept.
 
     For every epoch one draw of the order of rows, then for every batch one draw of 32-bit floats, shape
-    (rows, width): a number is dropped where its draw is below the share to drop. Without dropout nothing is
-    drawn for it.
+    (rows, `width`), where None is the width of the settings: a number is dropped where its draw is below the
+    share to drop. Without dropout nothing is drawn for it.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def draw_batches(
         order = generator.permutation(n_rows)
         for start in range(0, n_rows, settings.batch_size):
             rows = order[start : start + settings.batch_size]
-            shape = (len(rows), settings.width)
+            shape = (len(rows), settings.width if width is None else width)
             if settings.dropout == 0:
                 yield rows, np.ones(shape, dtype=np.bool_)
             else:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
+from robusttc.encoders.fine_tuning_changes import read_changes
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence_model import SentenceModel, load_sentence_model
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.encoders.vector_cache import VectorCache
+from robusttc.errors import DataError, quote
 from robusttc.progress import Progress, report
 
 __all__ = ["SentenceEncoder"]
@@ -26,6 +31,9 @@ class SentenceEncoder:
     ----------
     model
         A sentence-transformers model, by name or folder. None takes the MiniLM that comes with the package.
+    changes
+        What fine-tuning changed of the model: a folder that `robusttc.encoders.fine_tuning.fine_tune` made,
+        or the arrays of another encoder's `changed_arrays`. None takes the model as it comes.
     cache
         Where vectors are kept; None takes the user's cache folder. `VectorCache.disabled()` keeps none.
     device
@@ -38,23 +46,56 @@ class SentenceEncoder:
         self,
         model: str | PathLike[str] | None = None,
         *,
+        changes: str | PathLike[str] | Mapping[str, NDArray[np.float32]] | None = None,
         cache: VectorCache | None = None,
         device: str = "auto",
     ) -> None:
         self.model = model if model is None or isinstance(model, str) else Path(model)
+        self.changes = changes if changes is None or isinstance(changes, Mapping) else Path(changes)
         self.device = device
         self._cache = cache
         self._loaded: SentenceModel | None = None
 
     def _load(self) -> SentenceModel:
         if self._loaded is None:
-            self._loaded = load_sentence_model(self.model, device=self.device)
+            changes, base = self._read_changes()
+            loaded = load_sentence_model(self.model, device=self.device, changes=changes)
+            if base is not None and base != loaded.base_fingerprint:
+                raise DataError(
+                    "the changes were made from another model",
+                    where=str(self.changes),
+                    got=f"a model of fingerprint {quote(loaded.base_fingerprint)}",
+                    expected=quote(base),
+                    todo="give the model that was fine-tuned",
+                )
+            self._loaded = loaded
         return self._loaded
+
+    def _read_changes(self) -> tuple[dict[str, NDArray[np.float32]] | None, str | None]:
+        if isinstance(self.changes, Path):
+            changes, manifest = read_changes(self.changes)
+            return changes, str(manifest["base"])
+        return (None if self.changes is None else dict(self.changes)), None
 
     @property
     def fingerprint(self) -> str:
-        """The content of the model's files."""
+        """The content of the model's files, and of what was changed of it."""
         return self._load().fingerprint
+
+    @property
+    def base_fingerprint(self) -> str:
+        """The content of the model's files, whatever was changed of it."""
+        return self._load().base_fingerprint
+
+    def changed_arrays(self) -> dict[str, NDArray[np.float32]] | None:
+        """Give what fine-tuning changed of the model, or None; another encoder takes it as `changes`."""
+        return self._read_changes()[0]
+
+    def with_changes(
+        self, changes: str | PathLike[str] | Mapping[str, NDArray[np.float32]] | None
+    ) -> SentenceEncoder:
+        """Give an encoder of the same model with other changes in place of its own."""
+        return SentenceEncoder(self.model, changes=changes, cache=self._cache, device=self.device)
 
     def prepare(
         self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
@@ -87,4 +128,8 @@ class SentenceEncoder:
         return PreparedTasks(DenseInputs(matrix), items)
 
     def __repr__(self) -> str:
-        return f"SentenceEncoder({'' if self.model is None else repr(str(self.model))})"
+        parts = [] if self.model is None else [repr(str(self.model))]
+        if self.changes is not None:
+            held = f"{len(self.changes)} arrays" if isinstance(self.changes, Mapping) else str(self.changes)
+            parts.append(f"changes={held!r}")
+        return f"SentenceEncoder({', '.join(parts)})"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from robusttc.encoders.bert_forward import FastBert, recognise_bert
 from robusttc.encoders.device import resolve_device
+from robusttc.encoders.fine_tuning_changes import apply_changes, hash_changes
 from robusttc.encoders.model_folder import check_model_folder, find_model_folder, hash_model_folder
 from robusttc.errors import DataError, quote
 
@@ -26,7 +31,7 @@ class SentenceModel:
     folder
         Where its files are.
     fingerprint
-        SHA-256 over the contents of its files.
+        SHA-256 over the contents of its files, and over its changes where there are some.
     dimension
         The length of its vectors.
     device
@@ -35,6 +40,8 @@ class SentenceModel:
         The SentenceTransformer itself.
     fast
         A faster way to the same vectors, for models that are recognised; None for the others.
+    base_fingerprint
+        SHA-256 over the contents of its files alone.
     """
 
     folder: Path
@@ -43,6 +50,7 @@ class SentenceModel:
     device: str
     transformer: Any
     fast: FastBert | None
+    base_fingerprint: str
 
     def __repr__(self) -> str:
         road = "fast" if self.fast is not None else "as it comes"
@@ -50,7 +58,10 @@ class SentenceModel:
 
 
 def load_sentence_model(
-    name_or_folder: str | os.PathLike[str] | None = None, *, device: str = "cpu"
+    name_or_folder: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "cpu",
+    changes: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> SentenceModel:
     """Load a sentence-transformers model.
 
@@ -63,13 +74,16 @@ def load_sentence_model(
         that no network is needed. None takes the MiniLM that an installed package ships.
     device
         ``cpu``, ``cuda``, ``mps`` and so on; ``auto`` takes a GPU if there is one.
+    changes
+        What fine-tuning changed of the model; see `robusttc.encoders.fine_tuning_changes`.
 
     Raises
     ------
     UsageError
         If the model or the device is not there.
     DataError
-        If the folder is not a model, or a file of it is missing, damaged or pickled.
+        If the folder is not a model, a file of it is missing, damaged or pickled, or the changes belong to
+        another model.
 
     Examples
     --------
@@ -100,13 +114,19 @@ def load_sentence_model(
         ) from error
     transformer.eval()
     check_all_weights_read(transformer, folder)
+    base_fingerprint = fingerprint = hash_model_folder(folder)
+    if changes:
+        # Before the fast road is looked for, which copies weights.
+        apply_changes(transformer[0].auto_model, changes, where=str(folder))
+        fingerprint = hashlib.sha256(f"{base_fingerprint}:{hash_changes(changes)}".encode()).hexdigest()
     return SentenceModel(
         folder=folder,
-        fingerprint=hash_model_folder(folder),
+        fingerprint=fingerprint,
         dimension=vector_length(transformer),
         device=place,
         transformer=transformer,
         fast=recognise_bert(transformer),
+        base_fingerprint=base_fingerprint,
     )
 
 

@@ -14,7 +14,7 @@ from robusttc.errors import UsageError, nearest_name, quote
 __all__ = ["Activation", "Embeddings", "TrainingSettings"]
 
 Embeddings = Literal["frozen", "pretrained", "random"]
-Activation = Literal["relu", "linear"]
+Activation = Literal["relu", "linear", "residual"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,9 @@ class TrainingSettings(Settings):
         What a convolution does with word vectors: ``frozen`` keeps them, ``pretrained`` trains them from the
         given ones, ``random`` trains them from random ones.
     activation
-        What a dense layer does after its product: ``relu`` or ``linear`` (nothing).
+        What a dense layer does after its product: ``relu`` or ``linear`` (nothing). ``residual`` takes a
+        layer that adds a learned correction to its input (see `robusttc.encoders.residual`): `width` is then
+        that of its hidden part, and a representation is as wide as the input.
 
     Raises
     ------

@@ -25,6 +25,7 @@ from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.layer import layer_from_parameters
 from robusttc.encoders.model import TrainedModel
+from robusttc.encoders.residual import ResidualLayer
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.softmax import fit_softmax
 from robusttc.encoders.training import train_model
@@ -262,8 +263,10 @@ def find_fault(arrays: dict[str, NDArray[np.float32]], settings: TrainingSetting
         return str(error)
     if len(own) != len(shapes):
         return f"arrays {', '.join(sorted(shapes))}"
-    is_head = len(head[1]) == 1 and head[1][0] >= 2 and head[0] == (settings.width, *head[1])
-    if layer.width != settings.width or not is_head:
+    is_head = len(head[1]) == 1 and head[1][0] >= 2 and head[0] == (layer.width, *head[1])
+    # Of a residual layer the settings say the hidden width; its representation is as wide as its input.
+    own_width = layer.hidden if isinstance(layer, ResidualLayer) else layer.width
+    if own_width != settings.width or not is_head:
         return f"a layer of width {layer.width}, a classifier of shapes {head[0]} and {head[1]}"
     trains_vectors = settings.embeddings != "frozen"
     if "filters" in own and (len(own["filters"]) != settings.window or ("vectors" in own) != trains_vectors):

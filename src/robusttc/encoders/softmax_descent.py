@@ -113,7 +113,11 @@ def descend(
                 slope += slope_there + length * curvature_there
                 if looks > 1 or abs(slope) <= ENOUGH_DESCENT * decrement:
                     break
-                length -= slope / (curvature + curvature_there)
+                bend = curvature + curvature_there
+                if bend <= 0.0:
+                    # Rows that are all separated for good are flat at the end of the precision.
+                    break
+                length -= slope / bend
             elif looks == MAX_LOOKS:
                 # At the end of the precision no length goes down any more.
                 return n_steps, count, False
@@ -132,8 +136,11 @@ def descend(
         add_penalty(gradient, penalty, point)
         changes[place] += gradient.ravel()
         products[place] = dot(steps[place], changes[place])
-        if products[place] > 0:
-            count += 1
+        if products[place] <= 0:
+            # At the end of the precision a step changes the gradient no more; and its place in the memory may
+            # have been that of an older one, which is gone.
+            return n_steps, count, False
+        count += 1
 
 
 @compiled_freely

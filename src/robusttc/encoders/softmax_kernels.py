@@ -188,13 +188,15 @@ def direction_of(
     oldest = max(0, count - memory)
     for number in range(count - 1, oldest - 1, -1):
         place = number % memory
-        factors[place] = dot(steps[place], result) / products[place]
-        add(result, changes[place], -factors[place])
+        if products[place] > 0:  # a step that changed nothing at all, by rounding, tells nothing
+            factors[place] = dot(steps[place], result) / products[place]
+            add(result, changes[place], -factors[place])
     for i in range(result.shape[0]):
         result[i] /= scale[i]
     for number in range(oldest, count):
         place = number % memory
-        add(result, steps[place], factors[place] - dot(changes[place], result) / products[place])
+        if products[place] > 0:
+            add(result, steps[place], factors[place] - dot(changes[place], result) / products[place])
     return result
 
 

@@ -19,10 +19,11 @@ from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.layer import layer_from_parameters, new_layer
 from robusttc.encoders.model import TrainedModel
+from robusttc.encoders.residual import ResidualLayer
 from robusttc.encoders.schedule import draw_batches, new_head
 from robusttc.encoders.settings import TrainingSettings
 
-__all__ = ["ConvolutionModule", "DenseModule", "pad_rows", "train_with_torch"]
+__all__ = ["ConvolutionModule", "DenseModule", "ResidualModule", "pad_rows", "train_with_torch"]
 
 Floats = NDArray[np.float32]
 
@@ -59,7 +60,8 @@ def train_with_torch(
     word_optimiser = (
         RowAdam(words, settings.learning_rate) if words is not None and words.requires_grad else None
     )
-    for rows, kept in draw_batches(len(inputs), settings=settings, generator=generator):
+    batches = draw_batches(len(inputs), settings=settings, generator=generator, width=layer.width)
+    for rows, kept in batches:
         batch = module.take(inputs, rows)
         representation = module(*batch)
         mask = torch.from_numpy(kept).to(device) / (1 - settings.dropout)
@@ -143,6 +145,36 @@ class DenseModule(nn.Module):
         return {"weight": to_numpy(self.linear.weight.T), "bias": to_numpy(self.linear.bias)}
 
 
+class ResidualModule(nn.Module):
+    """A `ResidualLayer` in torch."""
+
+    def __init__(self, layer: ResidualLayer) -> None:
+        super().__init__()
+        self.linear = linear_of(layer.weight, layer.bias)
+        hidden, dimension = layer.output.shape
+        self.output = nn.Linear(hidden, dimension, bias=False)
+        with torch.no_grad():
+            self.output.weight.copy_(torch.from_numpy(layer.output.T.copy()))
+
+    def take(self, inputs: FrozenInputs, rows: NDArray[np.int64]) -> tuple[torch.Tensor]:
+        """Give the vectors of some rows."""
+        assert not isinstance(inputs, WordInputs)  # noqa: S101 - the module was made for these inputs
+        return (torch.from_numpy(inputs.matrix[rows]).to(self.linear.weight.device),)
+
+    def forward(self, matrix: torch.Tensor) -> torch.Tensor:
+        """Give the representation of some vectors."""
+        corrected: torch.Tensor = matrix + self.output(functional.relu(self.linear(matrix)))
+        return corrected
+
+    def to_parameters(self) -> dict[str, Floats]:
+        """Give the parameters as those of a `ResidualLayer`."""
+        return {
+            "weight": to_numpy(self.linear.weight.T),
+            "bias": to_numpy(self.linear.bias),
+            "output": to_numpy(self.output.weight.T),
+        }
+
+
 class RowAdam:
     """Adam for the rows of a matrix that a batch touched; see `robusttc.encoders.adam.Adam`."""
 
@@ -168,10 +200,14 @@ class RowAdam:
         self.weight.grad = None
 
 
-def module_of(layer: ConvolutionLayer | DenseLayer, inputs: FrozenInputs) -> ConvolutionModule | DenseModule:
+def module_of(
+    layer: ConvolutionLayer | DenseLayer | ResidualLayer, inputs: FrozenInputs
+) -> ConvolutionModule | DenseModule | ResidualModule:
     """Make the torch module with a layer's parameters."""
     if isinstance(layer, DenseLayer):
         return DenseModule(layer)
+    if isinstance(layer, ResidualLayer):
+        return ResidualModule(layer)
     assert isinstance(inputs, WordInputs)  # noqa: S101 - the layer was made for these inputs
     return ConvolutionModule(layer, inputs.vectors if layer.vectors is None else layer.vectors)
 

@@ -78,7 +78,8 @@ def train_model(
     weight, bias = new_head(layer.width, n_labels, generator)
     parameters = {**layer.parameters(), "head_weight": weight, "head_bias": bias}
     optimiser = Adam(parameters, learning_rate=settings.learning_rate)
-    for rows, kept in draw_batches(len(inputs), settings=settings, generator=generator):
+    batches = draw_batches(len(inputs), settings=settings, generator=generator, width=layer.width)
+    for rows, kept in batches:
         representation = layer.forward(inputs, rows)
         _, gradient, weight_gradient, bias_gradient = head_gradients(
             representation, kept, settings.dropout, labels[rows], weight, bias

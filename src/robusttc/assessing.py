@@ -1,0 +1,81 @@
+"""Whether clusters pay, asked before any model is trained for good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.choosing import make_encoder
+from robusttc.encoders.encoder import Encoder
+from robusttc.encoders.settings import check_choice
+from robusttc.fewshot.assessment import assess_fewshot
+from robusttc.learning.verdict import Setting, Verdict
+from robusttc.multitask.assessment import assess_multitask
+from robusttc.progress import Progress
+from robusttc.seeds import RandomState, run_seed
+
+__all__ = ["assess_clusters"]
+
+
+def assess_clusters(
+    tasks: TaskSet,
+    labels: ArrayLike | Mapping[str, int],
+    *,
+    setting: Setting = "multitask",
+    encoder: str | Encoder = "sentence",
+    n_random: int = 2,
+    random_state: RandomState = 0,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Tell whether clusters help, over one shared model and over random clusters of the same sizes.
+
+    It is what `ClusterMultiTask` and `ClusterFewShot` ask themselves when they are fitted (`verdict_`), with
+    their default settings, without the training of what serves.
+
+    Parameters
+    ----------
+    tasks
+        The tasks. Those with ``may_share=False`` have no part in it.
+    labels
+        The cluster of every task, in order or by name; -1 for none.
+    setting
+        ``multitask``: predictions for training rows by models that have not seen them (three folds), blends
+        with cluster models against blends without. ``fewshot``: some tasks are held out and played as
+        few-shot targets, the mixture with clusters' metrics against the one shared metric.
+    encoder
+        ``sentence``, ``cnn``, or an encoder of your own.
+    n_random
+        How many draws of random clusters are compared with; 0 for none.
+    random_state
+        The seed.
+    progress
+        Who is told how far it is.
+
+    Raises
+    ------
+    UsageError
+        If a parameter or the labels cannot be used.
+    DataError
+        If the tasks cannot be learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robusttc.data.task import Task
+    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> names = [f"task-{number}" for number in range(4)]
+    >>> tasks = TaskSet(Task(name, ["text"] * 24, ["x"] * 12 + ["y"] * 12) for name in names)
+    >>> rows = {name: np.repeat(np.eye(4), 6, axis=0) for name in names}
+    >>> assess_clusters(tasks, [0, 0, 1, 1], encoder=FeatureEncoder(rows)).clusters_help
+    False
+    """
+    check_choice("setting", setting, get_args(Setting))
+    seed = run_seed(random_state)
+    with threadpool_limits(1):
+        ready = make_encoder(encoder)
+        assess = assess_multitask if setting == "multitask" else assess_fewshot
+        return assess(tasks, labels, encoder=ready, n_random=n_random, seed=seed, progress=progress)

@@ -1,0 +1,87 @@
+"""Identical label sets: one classifier for all tasks of a cluster, with one output layer (section 3.4).
+
+Where sources and target have the same labels, a label means the same everywhere, so the rows of a cluster's
+tasks are put together and one classifier learns them all; its probabilities are P(y | x; cluster) of Eq. 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders.softmax import fit_softmax
+from robusttc.encoders.training import train_model
+from robusttc.fewshot.episodes import SourceRows
+from robusttc.fewshot.parts import LinearPart
+from robusttc.fewshot.settings import FewShotSettings
+from robusttc.seeds import numpy_generator
+
+__all__ = ["train_pooled", "train_pools"]
+
+# The inverse strength of the penalty where thousands of rows of many tasks are put together.
+POOLED_C = 3.0
+
+
+def train_pooled(
+    inputs: FrozenInputs,
+    sources: Sequence[SourceRows],
+    *,
+    n_labels: int,
+    settings: FewShotSettings,
+    seed: int = 0,
+) -> LinearPart | None:
+    """Train one classifier on the rows of some tasks of identical label sets.
+
+    For ready vectors it is softmax regression, for words a convolution with a softmax classifier (the
+    paper's "standard CNN"). The order of the tasks does not count.
+
+    Returns
+    -------
+    LinearPart or None
+        None where the tasks have rows of fewer than two labels.
+
+    Examples
+    --------
+    >>> source = SourceRows("a", np.arange(4), np.array([0, 0, 1, 1]), np.array([-1, -1]))
+    >>> inputs = DenseInputs(np.array([[1, 0], [1, 1], [-1, 0], [-1, 1]], dtype=np.float32))
+    >>> part = train_pooled(inputs, [source], n_labels=2, settings=FewShotSettings())
+    >>> part.probabilities(inputs).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+    ordered = sorted(sources, key=lambda source: source.name)
+    codes = np.concatenate([np.zeros(0, dtype=np.int64), *(source.codes for source in ordered)])
+    if len(np.unique(codes)) < 2:
+        return None
+    own = inputs.take(np.concatenate([source.items for source in ordered]))
+    with threadpool_limits(1):
+        if isinstance(own, DenseInputs):
+            fitted = fit_softmax(own.matrix, codes, n_labels=n_labels, C=POOLED_C, balanced=True)
+            head = (np.asarray(fitted.weight, dtype=np.float32), np.asarray(fitted.bias, dtype=np.float32))
+            return LinearPart(None, False, (1.0,), (head,))
+        generator = numpy_generator(seed, "pooled", [source.name for source in ordered])
+        model = train_model(own, codes, n_labels=n_labels, settings=settings.layer, generator=generator)
+        return LinearPart(model.layer, False, (1.0,), ((model.head_weight, model.head_bias),))
+
+
+def train_pools(
+    inputs: FrozenInputs,
+    sources: Sequence[SourceRows],
+    clusters: Mapping[int, Sequence[str]],
+    *,
+    n_labels: int,
+    settings: FewShotSettings,
+    seed: int = 0,
+) -> tuple[LinearPart | None, dict[int, LinearPart]]:
+    """Train the classifier of all tasks, and one a cluster; a cluster of one label has none."""
+    by_name = {source.name: source for source in sources}
+    shared = train_pooled(inputs, sources, n_labels=n_labels, settings=settings, seed=seed)
+    pools: dict[int, LinearPart] = {}
+    for number, names in sorted(clusters.items()):
+        own = [by_name[name] for name in names if name in by_name]
+        pool = train_pooled(inputs, own, n_labels=n_labels, settings=settings, seed=seed)
+        if pool is not None:
+            pools[number] = pool
+    return shared, pools

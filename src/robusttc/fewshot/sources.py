@@ -1,0 +1,95 @@
+"""Source tasks made ready: the frozen inputs of their rows and of their labels' names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.encoder import Encoder
+from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders.reading import Reader, reader_of
+from robusttc.fewshot.episodes import SourceRows
+from robusttc.learning.label_words import carries_words, label_words
+from robusttc.progress import Progress
+
+__all__ = ["ReadySources", "make_ready"]
+
+# A source teaches with all its rows but those that judge.
+SPLITS = ("train", "valid")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadySources:
+    """What metrics are trained on.
+
+    Attributes
+    ----------
+    inputs
+        The frozen inputs of all distinct texts and names.
+    sources
+        The rows of every task, in the order of the tasks.
+    reader
+        How texts of new tasks become frozen inputs.
+    """
+
+    inputs: FrozenInputs
+    sources: tuple[SourceRows, ...]
+    reader: Reader
+
+
+def make_ready(
+    tasks: TaskSet, encoder: Encoder, *, use_label_names: bool, progress: Progress | None = None
+) -> ReadySources:
+    """Encode the training and validation rows of tasks that may be shared, and the names of their labels.
+
+    Names are encoded where they carry words and the encoder can read words.
+
+    Examples
+    --------
+    >>> task = Task("a", ["hi", "bye"], ["greet", "leave"])
+    >>> ready = make_ready(TaskSet([task]), FeatureEncoder({"a": np.eye(2)}), use_label_names=True)
+    >>> ready.sources[0].name_items.tolist()
+    [-1, -1]
+    """
+    words: dict[str, list[str]] = {}
+    if use_label_names and not isinstance(encoder, FeatureEncoder):
+        words = {
+            task.name: [label_words(label) for label in task.label_names]
+            for task in tasks
+            if carries_words(task.label_names)
+        }
+    named = sorted({name for names in words.values() for name in names})
+    extra = [Task(free_name(tasks), named, ["name"] * len(named))] if named else []
+    prepared = encoder.prepare(TaskSet([*tasks, *extra]), splits=SPLITS, progress=progress)
+    place_of: dict[str, int] = {}
+    if extra:
+        place_of = dict(zip(named, prepared.items[extra[0].name].tolist(), strict=True))
+    sources = []
+    for task in tasks:
+        rows = task.rows(*SPLITS)
+        sources.append(
+            SourceRows(
+                task.name,
+                prepared.items_of(task.name, rows),
+                task.label_codes[rows].astype(np.int64),
+                np.array(
+                    [place_of[name] for name in words[task.name]]
+                    if task.name in words
+                    else np.full(len(task.label_names), -1),
+                    dtype=np.int64,
+                ),
+            )
+        )
+    return ReadySources(prepared.inputs, tuple(sources), reader_of(encoder, prepared))
+
+
+def free_name(tasks: TaskSet) -> str:
+    """Give a name that no task has."""
+    name = "names of labels"
+    while name in tasks:
+        name += "'"
+    return name

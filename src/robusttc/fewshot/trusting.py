@@ -1,0 +1,225 @@
+"""What a rehearsal tells about trust: temperatures, the sense of scope, and figures for both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.encoders.inputs import FrozenInputs
+from robusttc.fewshot.losses import unit_rows
+from robusttc.fewshot.parts import mix_parts
+from robusttc.fewshot.rehearsal import Played, Rehearsal
+from robusttc.fewshot.spaces import Space
+from robusttc.learning.calibration import (
+    Coverage,
+    coverage_at,
+    expected_calibration_error,
+    fit_temperature,
+    sharpen,
+)
+from robusttc.learning.scope import ScopeExample, ScopeModel, auroc, fit_scope
+from robusttc.seeds import numpy_generator
+
+__all__ = ["Trust", "borrow_temperature", "fit_temperatures", "learn_scope", "measure_trust"]
+
+# A temperature from fewer queries than these says more about the queries than about the predictor.
+FEWEST_ROWS = 60
+MAX_OUTSIDE = 40
+THRESHOLDS = (0.5, 0.7, 0.9)
+# The temperature of all held-out tasks together has no cluster's number.
+SHARED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far probabilities can be trusted, by held-out source tasks.
+
+    Attributes
+    ----------
+    calibration_error, uncalibrated_error
+        The expected calibration error with and without temperatures, over the queries of all tasks.
+    coverage
+        How many texts are answered, and how many of these rightly, for some values of ``abstain_below``.
+    scope_auroc
+        How well the out-of-scope score tells texts of other tasks from the task's own; mean over tasks; NaN
+        without other tasks.
+    n_tasks
+        How many tasks were held out.
+    """
+
+    calibration_error: float
+    uncalibrated_error: float
+    coverage: tuple[Coverage, ...]
+    scope_auroc: float
+    n_tasks: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it for JSON."""
+        return {
+            "calibration_error": self.calibration_error,
+            "uncalibrated_error": self.uncalibrated_error,
+            "coverage": [one.to_dict() for one in self.coverage],
+            "scope_auroc": None if np.isnan(self.scope_auroc) else self.scope_auroc,
+            "n_tasks": self.n_tasks,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Trust:
+        """Make it from what `to_dict` gave."""
+        scope = values["scope_auroc"]
+        return cls(
+            float(values["calibration_error"]),
+            float(values["uncalibrated_error"]),
+            tuple(
+                Coverage(
+                    float(one["threshold"]),
+                    float(one["coverage"]),
+                    float("nan") if one["accuracy"] is None else float(one["accuracy"]),
+                )
+                for one in values["coverage"]
+            ),
+            float("nan") if scope is None else float(scope),
+            int(values["n_tasks"]),
+        )
+
+
+def fit_temperatures(rehearsal: Rehearsal, way: str, cluster_of: Mapping[str, int]) -> dict[int, float]:
+    """Give one temperature a cluster, from its held-out tasks, and that of all tasks under `SHARED`.
+
+    A cluster with fewer than 60 queries in its held-out tasks takes the one of all.
+    """
+    shared = temperature_of(rehearsal.played, way)
+    temperatures = {SHARED: shared}
+    for number in sorted(set(cluster_of.values())):
+        own = [one for one in rehearsal.played if cluster_of.get(one.name) == number]
+        is_enough = sum(len(one.codes) for one in own) >= FEWEST_ROWS
+        temperatures[number] = temperature_of(own, way) if is_enough else shared
+    return temperatures
+
+
+def temperature_of(played: Sequence[Played], way: str) -> float:
+    """Give the temperature that suits some tasks together; 1 without enough queries."""
+    if sum(len(one.codes) for one in played) < FEWEST_ROWS:
+        return 1.0
+    return float(fit_temperature([one.probabilities[way] for one in played], [one.codes for one in played]))
+
+
+def borrow_temperature(temperatures: Mapping[int, float], weights: Mapping[int, float]) -> float:
+    """Give the temperature of a new task: the geometric mean of the clusters', by their weights.
+
+    Examples
+    --------
+    >>> borrow_temperature({-1: 1.0, 0: 1.0, 1: 4.0}, {0: 0.5, 1: 0.5}), borrow_temperature({-1: 3.0}, {})
+    (2.0, 3.0)
+    """
+    total = sum(weights.values())
+    if total <= 0:
+        return temperatures[SHARED]
+    logs = [
+        weight * np.log(temperatures.get(number, temperatures[SHARED])) for number, weight in weights.items()
+    ]
+    return float(np.exp(sum(logs) / total))
+
+
+def scope_directions(space: Space, inputs: FrozenInputs) -> NDArray[np.float32]:
+    """Give the representation that the out-of-scope score looks at."""
+    return np.asarray(unit_rows(space.represent(inputs)), dtype=np.float32)
+
+
+def scope_example(
+    one: Played, others: Sequence[Played], way: str, *, space: Space, inputs: FrozenInputs, seed: int
+) -> ScopeExample | None:
+    """Show a task its own queries, and queries of other tasks that none of its texts equal."""
+    own = np.unique(one.queries)
+    pool = np.concatenate([np.zeros(0, dtype=np.int64), *(other.queries for other in others)])
+    outside = np.setdiff1d(pool, own)
+    if len(outside) == 0:
+        return None
+    outside = numpy_generator(seed, "outside", [one.name]).permutation(outside)[:MAX_OUTSIDE]
+    adapted = one.adapted[way]
+    read = inputs.take(outside)
+    confidence = [
+        one.probabilities[way].max(axis=1),
+        mix_parts(adapted.parts, adapted.shares, read).max(axis=1),
+    ]
+    return ScopeExample(
+        scope_directions(space, one.support.inputs),
+        np.concatenate([scope_directions(space, inputs.take(one.queries)), scope_directions(space, read)]),
+        np.concatenate(confidence),
+        np.repeat([False, True], [len(one.queries), len(outside)]),
+    )
+
+
+def learn_scope(
+    rehearsal: Rehearsal,
+    way: str,
+    cluster_of: Mapping[str, int],
+    *,
+    space: Space,
+    inputs: FrozenInputs,
+    seed: int = 0,
+) -> tuple[ScopeModel | None, float]:
+    """Learn what is out of scope from held-out tasks, where texts of other clusters stand for the outside.
+
+    Without clusters, texts of all other tasks do.
+
+    Returns
+    -------
+    model, auroc
+        The model that new tasks borrow, and how well one learned from half of the tasks does on the other
+        half; None and NaN where there are fewer than four tasks.
+    """
+    seen: dict[str, Played] = {}
+    for one in rehearsal.played:
+        seen.setdefault(one.name, one)
+    several = len({cluster_of.get(name) for name in seen}) > 1
+    examples: list[ScopeExample] = []
+    for one in seen.values():
+        others = [
+            other
+            for other in seen.values()
+            if other.name != one.name
+            and (not several or cluster_of.get(other.name) != cluster_of.get(one.name))
+        ]
+        example = scope_example(one, others, way, space=space, inputs=inputs, seed=seed)
+        if example is not None:
+            examples.append(example)
+    if len(examples) < 4:
+        return None, float("nan")
+    values = []
+    for judged, learned in ((examples[::2], examples[1::2]), (examples[1::2], examples[::2])):
+        model = fit_scope(learned)
+        for example in judged:
+            score = model.score(example.reference, example.representation, example.confidence)
+            values.append(auroc(score[~example.is_outside], score[example.is_outside]))
+    return fit_scope(examples), float(np.mean(values))
+
+
+def measure_trust(
+    rehearsal: Rehearsal,
+    way: str,
+    temperatures: Mapping[int, float],
+    scope_auroc: float,
+) -> Trust | None:
+    """Give the figures of trust on the held-out tasks; None without any."""
+    if not rehearsal.played:
+        return None
+    plain, sharpened, rights = [], [], []
+    for one in rehearsal.played:
+        table = one.probabilities[way]
+        temperature = borrow_temperature(temperatures, one.adapted[way].weights if way == "cluster" else {})
+        plain.append(table.max(axis=1))
+        sharpened.append(sharpen(table, temperature).max(axis=1))
+        rights.append(table.argmax(axis=1) == one.codes)
+    right, confidence = np.concatenate(rights), np.concatenate(sharpened)
+    return Trust(
+        expected_calibration_error(confidence, right),
+        expected_calibration_error(np.concatenate(plain), right),
+        tuple(coverage_at(confidence, right, THRESHOLDS)),
+        scope_auroc,
+        len({one.name for one in rehearsal.played}),
+    )

@@ -1,0 +1,1 @@
+"""What multi-task and few-shot learning share: groups, folds, blends, verdicts, calibration, model files."""

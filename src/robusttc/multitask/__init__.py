@@ -1,0 +1,1 @@
+"""Multi-task learning on clusters of tasks."""

@@ -1,0 +1,75 @@
+"""Whether clusters pay in multi-task learning, without training what would serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numpy.typing import ArrayLike
+
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.encoder import Encoder
+from robusttc.errors import DataError
+from robusttc.learning.groups import check_groups
+from robusttc.learning.verdict import Verdict
+from robusttc.multitask.choosing import choose
+from robusttc.multitask.fitting import prepare_tasks
+from robusttc.multitask.out_of_fold import OutOfFold
+from robusttc.multitask.settings import MultiTaskSettings, default_settings
+from robusttc.multitask.task_rows import check_learnable
+from robusttc.progress import Progress
+
+__all__ = ["assess_multitask"]
+
+
+def assess_multitask(
+    tasks: TaskSet,
+    labels: ArrayLike | Mapping[str, int],
+    *,
+    encoder: Encoder,
+    settings: MultiTaskSettings | None = None,
+    n_folds: int = 3,
+    n_random: int = 2,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Compare blends with and without cluster models on out-of-fold rows; see `robusttc.multitask.choosing`.
+
+    It is what `ClusterMultiTask.fit` does before it trains what serves.
+
+    Raises
+    ------
+    UsageError
+        If the labels cannot be used.
+    DataError
+        If a task cannot be learned, or fewer than two may share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robusttc.data.task import Task
+    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> tasks = TaskSet(Task(name, ["text"] * 8, ["x", "y"] * 4) for name in "abc")
+    >>> encoder = FeatureEncoder(dict.fromkeys("abc", np.tile(np.eye(2), (4, 1))))
+    >>> settings = MultiTaskSettings(width=4, min_steps=5)
+    >>> assess_multitask(tasks, [0, 0, 1], encoder=encoder, settings=settings).clusters_help
+    False
+    """
+    check_learnable(tasks)
+    by_name = dict(zip(tasks.names, check_groups(tasks, labels).tolist(), strict=True))
+    data = prepare_tasks(tasks, encoder, by_name, progress=progress)
+    if data.prepared is None or len(data.tasks) < 2:
+        raise DataError(
+            "there is nothing to compare",
+            got=f"{len(data.tasks):,} tasks that may share",
+            expected="at least two",
+        )
+    rows = OutOfFold(
+        data.tasks,
+        data.prepared,
+        n_folds=n_folds,
+        settings=settings or default_settings(data.prepared.inputs),
+        seed=seed,
+        familiar=data.familiar,
+        progress=progress,
+    )
+    return choose(rows, data.labels, clusters="auto", n_random=n_random, seed=seed).verdict

@@ -1,0 +1,409 @@
+"""Few-shot learning end to end, on vectors with planted kinds of task."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.features import FeatureEncoder
+from robusttc.errors import DataError, DoubtWarning, StoreError, UsageError
+from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.fewshot.model import FewShotModel
+from robusttc.fewshot.protocol import few_shot_rows
+from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.progress import ProgressEvent
+
+N_LABELS, N_EACH = 4, 24
+QUICK = FewShotSettings(metric=MetricSettings(steps=40, learning_rate=1e-2), rehearsals=1)
+QUICK_PAPER = FewShotSettings(
+    metric=MetricSettings(steps=40, learning_rate=1e-2, loss="matching", names=0.0, scale=4.0), rehearsals=1
+)
+
+
+def make_kinds(
+    seed: int, n_tasks: int = 16, *, same_labels: bool = False
+) -> tuple[TaskSet, dict[str, Any], dict[str, int]]:
+    """Two kinds of task: labels depend on the first 8 directions, or on the last 8; the others mislead."""
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(2, N_LABELS, 8))
+    tasks, vectors, kinds = [], {}, {}
+    for number in range(n_tasks):
+        kind, name = number % 2, f"task {number:02d}"
+        codes = np.repeat(np.arange(N_LABELS), N_EACH)
+        own = centres[kind] if same_labels else generator.normal(size=(N_LABELS, 8))
+        useful = own[codes] + 0.5 * generator.normal(size=(len(codes), 8))
+        misleading = 1.5 * generator.normal(size=(len(codes), 8))
+        halves = [useful, misleading] if kind == 0 else [misleading, useful]
+        vectors[name] = np.concatenate(halves, axis=1).astype(np.float32)
+        texts = [f"{name} row {row}" for row in range(len(codes))]
+        labels = [f"label {code}" if same_labels else f"{name} label {code}" for code in codes]
+        tasks.append(Task(name, texts, labels))
+        kinds[name] = kind
+    return TaskSet(tasks), vectors, kinds
+
+
+@cache
+def fit(seed: int = 0, *, with_labels: bool = True, same_labels: bool = False, **options: Any) -> Any:
+    tasks, vectors, kinds = make_kinds(seed, same_labels=same_labels)
+    sources = tasks.subset(tasks.names[:-4])
+    options = {"settings": QUICK, "random_state": seed, **options}
+    learner = ClusterFewShot(FeatureEncoder(vectors), **options)
+    learner.fit(sources, [kinds[name] for name in sources.names] if with_labels else None)
+    return learner, tasks, vectors, kinds
+
+
+def score(
+    learner: ClusterFewShot, tasks: TaskSet, vectors: dict[str, Any]
+) -> tuple[float, list[FewShotModel]]:
+    values, models = [], []
+    for name in tasks.names[-4:]:
+        task = tasks[name]
+        rows = few_shot_rows(task, extra=6)
+        others = np.setdiff1d(np.arange(len(task)), rows)
+        model = learner.adapt(task.take(rows), vectors=vectors[name][rows])
+        values.append(float((model.predict(vectors[name][others]) == task.labels[others]).mean()))
+        models.append(model)
+    return float(np.mean(values)), models
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_clusters_of_different_kinds_help_and_the_verdict_says_so(seed: int, strategy: Any) -> None:
+    settings = QUICK if strategy == "blend" else QUICK_PAPER
+    learner, tasks, vectors, kinds = fit(
+        seed, strategy=strategy, settings=settings.replace(cluster_share=1.0)
+    )
+    alone, *_ = fit(seed, strategy=strategy, settings=settings, with_labels=False)
+    assert learner.verdict_.clusters_help
+    assert learner.clusters_serve_
+    with_clusters, models = score(learner, tasks, vectors)
+    assert with_clusters > score(alone, tasks, vectors)[0] + 0.01
+    right = [model.weights_[kinds[name]] for name, model in zip(tasks.names[-4:], models, strict=True)]
+    assert np.mean(right) > 0.6
+    for model in models:
+        assert sum(model.weights_.values()) == pytest.approx(1)
+        assert not model.out_of_cluster_
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_clusters_do_not_serve(seed: int) -> None:
+    tasks, vectors, _ = make_kinds(seed)
+    sources = tasks.subset(tasks.names[:-4])
+    # Each cluster has as many tasks of one kind as of the other.
+    learner = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK, random_state=seed)
+    learner.fit(sources, [number // 2 % 2 for number in range(len(sources))])
+    assert not learner.verdict_.clusters_help
+    assert not learner.clusters_serve_
+    assert "shared model serves" in learner.verdict_.sentence
+    shared = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK, random_state=seed).fit(sources)
+    rows = few_shot_rows(tasks[tasks.names[-1]])
+    task = tasks[tasks.names[-1]].take(rows)
+    own = vectors[task.name]
+    answers = [one.adapt(task, vectors=own[rows]).predict(own) for one in (learner, shared)]
+    assert (answers[0] == answers[1]).all()
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_identical_labels_are_pooled(strategy: Any) -> None:
+    settings = QUICK if strategy == "blend" else QUICK_PAPER
+    learner, tasks, vectors, kinds = fit(
+        same_labels=True, strategy=strategy, settings=settings, clusters="always"
+    )
+    assert set(learner._fitted.knowledge.pools) == {0, 1}
+    accuracy, models = score(learner, tasks, vectors)
+    # The centres are those of the sources, so what they teach is nearly all there is to know.
+    assert accuracy > 0.9
+    for name, model in zip(tasks.names[-4:], models, strict=True):
+        assert model.weights_[kinds[name]] > 0.6
+        if strategy == "blend":
+            assert kinds[model.nearest_tasks_[0][0]] == kinds[name]
+        similarities = [similarity for _, similarity in model.nearest_tasks_]
+        assert similarities == sorted(similarities, reverse=True)
+    # Other labels than those of the sources are learned by metrics.
+    other = Task("other", [f"text {row}" for row in range(8)], ["x", "y"] * 4)
+    assert learner.adapt(other, vectors=np.eye(8, 16)).label_names == ("x", "y")
+
+
+def test_the_paper_falls_back_below_the_threshold_only() -> None:
+    tasks, vectors, _ = make_kinds(0)
+    learner, *_ = fit(strategy="paper", settings=QUICK_PAPER, threshold=1.0)
+    task = tasks[tasks.names[-1]]
+    rows = few_shot_rows(task, extra=6)
+    out = learner.adapt(task.take(rows), vectors=vectors[task.name][rows])
+    assert out.out_of_cluster_ == (out.support_accuracy_ < 1)
+    noise = np.random.default_rng(0).normal(size=(24, 16))
+    strange = Task("strange", [f"text {row}" for row in range(24)], [f"l{row % 4}" for row in range(24)])
+    assert learner.adapt(strange, vectors=noise).out_of_cluster_
+    learner, *_ = fit(strategy="paper", settings=QUICK_PAPER, threshold=0.0)
+    assert not learner.adapt(strange, vectors=noise).out_of_cluster_
+
+
+def test_blend_takes_the_own_model_for_a_clear_lead_only() -> None:
+    learner, *_ = fit.__wrapped__(with_labels=False)  # a copy, to be changed
+    generator = np.random.default_rng(0)
+    # The metric was taught to pass over nothing in particular; turn it to all but one direction by hand.
+    weight = learner._fitted.knowledge.metrics.shared.layer.weight
+    weight[:] = 0
+    weight[0, 0] = 1
+    task = Task("new", [f"text {row}" for row in range(40)], [f"l{row % 2}" for row in range(40)])
+    rows = generator.normal(size=(40, 16))
+    rows[:, 3] += np.where(np.arange(40) % 2, 6.0, -6.0)
+    model = learner.adapt(task, vectors=rows)
+    assert model.out_of_cluster_
+    assert (model.predict(rows) == task.labels).mean() > 0.95
+    few = learner.adapt(task.take(np.arange(6)), vectors=rows[:6])
+    assert not few.out_of_cluster_  # six rows are too few to tell
+
+
+def test_threshold_can_be_tuned() -> None:
+    learner, *_ = fit(strategy="paper", settings=QUICK_PAPER, threshold="auto")
+    assert learner.threshold_ in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_private_tasks_teach_nothing(strategy: Any) -> None:
+    settings = QUICK if strategy == "blend" else QUICK_PAPER
+    settings = settings.replace(metric=settings.metric.replace(steps=10))
+    tasks, vectors, kinds = make_kinds(1)
+    private = tasks.names[3]
+    other_vectors = {**vectors, private: vectors[private][::-1] * 5}
+    learners = []
+    for own, kept in (
+        (vectors, tasks),
+        (other_vectors, tasks),
+        (vectors, tasks.subset(set(tasks.names) - {private})),
+    ):
+        names = [name for name in tasks.names if name in kept]
+        sources = tasks.subset(names).keep_private([private] if private in names else [])
+        learner = ClusterFewShot(FeatureEncoder(own), strategy=strategy, settings=settings, clusters="always")
+        learners.append(learner.fit(sources, [kinds[name] for name in names]))
+    task = Task("new", [f"text {row}" for row in range(12)], ["x", "y", "z"] * 4)
+    rows = np.random.default_rng(0).normal(size=(12, 16))
+    models = [learner.adapt(task, vectors=rows) for learner in learners]
+    first, *rest = [model.predict_proba(rows) for model in models]
+    assert all((first == other).all() for other in rest)
+    assert len({model.nearest_tasks_ for model in models}) == 1
+    assert all(private not in learner.source_names_ for learner in learners)
+    assert len({learner.verdict_.sentence for learner in learners}) == 1
+
+
+def test_the_order_of_tasks_changes_nothing() -> None:
+    tasks, vectors, kinds = make_kinds(0)
+    rows = np.random.default_rng(0).normal(size=(12, 16))
+    task = Task("new", [f"text {row}" for row in range(12)], ["x", "y", "z"] * 4)
+    answers = []
+    for names in (tasks.names, tasks.names[::-1]):
+        settings = QUICK.replace(metric=QUICK.metric.replace(steps=10))
+        learner = ClusterFewShot(FeatureEncoder(vectors), settings=settings, clusters="always")
+        learner.fit(tasks.subset(names), {name: kinds[name] for name in names})
+        answers.append(learner.adapt(task, vectors=rows).predict_proba(rows))
+    np.testing.assert_allclose(answers[0], answers[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+@pytest.mark.parametrize("same_labels", [False, True])
+def test_learner_and_models_are_the_same_after_loading(
+    tmp_path: Path, strategy: Any, same_labels: bool
+) -> None:
+    settings = QUICK if strategy == "blend" else QUICK_PAPER
+    learner, tasks, vectors, _ = fit(
+        strategy=strategy, settings=settings, same_labels=same_labels, clusters="always"
+    )
+    learner.save(tmp_path / "learner")
+    loaded = ClusterFewShot.load(tmp_path / "learner")
+    assert loaded.verdict_ == learner.verdict_
+    assert loaded.trust_ == learner.trust_
+    assert loaded.clusters_ == learner.clusters_
+    assert loaded.get_params()["settings"] == settings
+    task = tasks[tasks.names[-1]]
+    own, rows = vectors[task.name], few_shot_rows(task)
+    model = learner.adapt(task.take(rows), vectors=own[rows])
+    again = loaded.adapt(task.take(rows), vectors=own[rows])
+    model.save(tmp_path / "model")
+    kept = FewShotModel.load(tmp_path / "model")
+    for other in (again, kept):
+        assert (model.predict_proba(own) == other.predict_proba(own)).all()
+        assert (model.scope_score(own) == other.scope_score(own)).all()
+        for name in [
+            "weights_",
+            "support_accuracy_",
+            "out_of_cluster_",
+            "nearest_tasks_",
+            "temperature_",
+            "label_names",
+        ]:
+            assert getattr(model, name) == getattr(other, name)
+
+
+def test_damaged_folders_are_refused(tmp_path: Path) -> None:
+    learner, *_ = fit()
+    learner.save(tmp_path / "learner")
+    with pytest.raises(StoreError):
+        FewShotModel.load(tmp_path / "learner")
+    (tmp_path / "learner" / "arrays.safetensors").write_bytes(b"x")
+    with pytest.raises(StoreError, match=r"arrays\.safetensors"):
+        ClusterFewShot.load(tmp_path / "learner")
+
+
+def test_probabilities_are_calibrated_and_confident_answers_are_better() -> None:
+    learner, tasks, vectors, _ = fit()
+    assert learner.trust_.calibration_error < learner.trust_.uncalibrated_error + 0.02
+    accuracies = [one.accuracy for one in learner.trust_.coverage if one.coverage > 0.05]
+    assert accuracies == sorted(accuracies)
+    assert 0.5 < learner.trust_.scope_auroc <= 1
+    task = tasks[tasks.names[-1]]
+    rows = few_shot_rows(task)
+    model = learner.adapt(task.take(rows), vectors=vectors[task.name][rows])
+    probabilities = model.predict_proba(vectors[task.name])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    alone = model.predict_proba(vectors[task.name][5:6])[0]
+    assert (alone == probabilities[5]).all()
+    bold, careful = model.predict(vectors[task.name]), model.predict(vectors[task.name], abstain_below=0.8)
+    unsure = np.array([answer is None for answer in careful])
+    assert (unsure == (probabilities.max(axis=1) < 0.8)).all()
+    assert (bold[~unsure] == careful[~unsure]).all()
+    score = model.scope_score(vectors[task.name])
+    assert ((score >= 0) & (score <= 1)).all()
+
+
+def make_new(labels: list[str], texts: list[str] | None = None) -> tuple[Task, Any]:
+    texts = texts or [f"text {row}" for row in range(len(labels))]
+    return Task("new", texts, labels), np.random.default_rng(0).normal(size=(len(labels), 16))
+
+
+@pytest.fixture(scope="module")
+def learner() -> ClusterFewShot:
+    fitted: ClusterFewShot = fit()[0]
+    return fitted
+
+
+def test_support_sets_that_teach_nothing_are_refused(learner: ClusterFewShot) -> None:
+    for labels, message in ((["a"], "1 training rows, all of label 'a'"), (["a"] * 5, "5 training rows")):
+        task, rows = make_new(labels)
+        with pytest.raises(DataError, match=message):
+            learner.adapt(task, vectors=rows)
+    only_test = Task("new", ["x", "y"], ["a", "b"], ["test", "test"])
+    with pytest.raises(DataError, match="0 training rows"):
+        learner.adapt(only_test, vectors=np.eye(2, 16))
+
+
+def test_labels_of_one_row_cannot_be_judged_but_are_learned(learner: ClusterFewShot) -> None:
+    task, rows = make_new(["a", "b", "c"])
+    model = learner.adapt(task, vectors=rows)
+    assert np.isnan(model.support_accuracy_)
+    assert list(model.weights_.values()) == pytest.approx([0.5, 0.5])
+    assert not model.out_of_cluster_
+    assert model.predict(rows).tolist() == ["a", "b", "c"]
+
+
+def test_a_model_without_judged_rows_can_be_saved(learner: ClusterFewShot, tmp_path: Path) -> None:
+    task, rows = make_new(["a", "b", "c"])
+    learner.adapt(task, vectors=rows).save(tmp_path / "m")
+    assert np.isnan(FewShotModel.load(tmp_path / "m").support_accuracy_)
+
+
+def test_labels_without_training_rows_are_not_known(learner: ClusterFewShot) -> None:
+    task = Task("new", ["p", "q", "r", "s"], ["a", "b", "c", "a"], ["train", "train", "test", "valid"])
+    model = learner.adapt(task, vectors=np.eye(4, 16))
+    assert model.label_names == ("a", "b")
+    assert model.predict_proba(np.eye(4, 16)).shape == (4, 2)
+
+
+def test_one_text_under_two_labels_is_told(learner: ClusterFewShot) -> None:
+    task, rows = make_new(["a", "b", "a"], ["same", "same", "other"])
+    with pytest.warns(DoubtWarning, match="'same' stands under two labels, 'a' and 'b'"):
+        learner.adapt(task, vectors=rows)
+
+
+def test_labels_that_look_like_numbers_stay_as_they_are(learner: ClusterFewShot) -> None:
+    task, rows = make_new(["10", "2", "10", "2", "1e3"])
+    model = learner.adapt(task, vectors=rows)
+    assert model.label_names == ("10", "1e3", "2")
+    assert set(model.predict(rows)) <= {"10", "2", "1e3"}
+
+
+def test_no_texts_give_no_answers(learner: ClusterFewShot) -> None:
+    task, rows = make_new(["a", "b"])
+    model = learner.adapt(task, vectors=rows)
+    assert model.predict([]).shape == (0,)
+    assert model.predict([], abstain_below=0.5).shape == (0,)
+    assert model.predict_proba([]).shape == (0, 2)
+    assert model.scope_score([]).shape == (0,)
+
+
+def test_a_source_can_be_adapted_to_and_is_not_its_own_neighbour(learner: ClusterFewShot) -> None:
+    tasks, _, _ = make_kinds(0)
+    model = learner.adapt(tasks["task 00"])  # the encoder has its vectors
+    assert "task 00" not in [name for name, _ in model.nearest_tasks_]
+
+
+def test_vectors_that_do_not_fit_are_refused(learner: ClusterFewShot, tmp_path: Path) -> None:
+    task, rows = make_new(["a", "b"])
+    with pytest.raises(DataError, match="no feature vectors"):
+        learner.adapt(task)
+    with pytest.raises(DataError, match="not one vector a row"):
+        learner.adapt(task, vectors=rows[:1])
+    learner.save(tmp_path / "learner")
+    with pytest.raises(UsageError, match="vectors="):
+        ClusterFewShot.load(tmp_path / "learner").adapt(task)
+    with pytest.raises(UsageError, match="no task"):
+        learner.adapt("new")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="abstain_below"):
+        learner.adapt(task, vectors=rows).predict(rows, abstain_below=1.5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"strategy": "both"},
+        {"clusters": "yes"},
+        {"tune": "all"},
+        {"threshold": 2.0},
+        {"settings": {"steps": 3}},
+    ],
+)
+def test_parameters_are_kept_as_they_are_and_checked_at_fit(change: dict[str, Any]) -> None:
+    tasks, vectors, _ = make_kinds(0, 2)
+    learner = ClusterFewShot(FeatureEncoder(vectors), **change)
+    assert learner.get_params()[next(iter(change))] == next(iter(change.values()))
+    with pytest.raises(UsageError, match=next(iter(change))):
+        learner.fit(tasks)
+
+
+def test_use_before_fitting_and_useless_sources_are_refused() -> None:
+    tasks, vectors, _ = make_kinds(0, 2)
+    with pytest.raises(UsageError, match="Call fit"):
+        ClusterFewShot().adapt(tasks["task 00"])
+    with pytest.raises(UsageError, match="TaskSet"):
+        ClusterFewShot().fit([])  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="none may share"):
+        ClusterFewShot(FeatureEncoder(vectors)).fit(tasks.keep_private(tasks.names))
+    with pytest.raises(UsageError, match="only a sentence encoder"):
+        ClusterFewShot(FeatureEncoder(vectors), tune="encoder").fit(tasks)
+
+
+def test_few_sources_give_no_verdict_and_no_scope() -> None:
+    tasks, vectors, kinds = make_kinds(0, 4)
+    learner = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK).fit(tasks, list(kinds.values()))
+    assert not learner.verdict_.clusters_help
+    assert learner.trust_ is None
+    task, rows = make_new(["a", "b", "a", "b"])
+    model = learner.adapt(task, vectors=rows)
+    assert model.temperature_ == 1
+    with pytest.raises(UsageError, match="no out-of-scope score"):
+        model.scope_score(rows)
+
+
+def test_progress_is_told() -> None:
+    tasks, vectors, kinds = make_kinds(0, 8)
+    events: list[ProgressEvent] = []
+    learner = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK)
+    learner.fit(tasks, list(kinds.values()), progress=events.append)
+    assert {"metrics", "rehearsal"} <= {event.stage for event in events}
+    assert all(0 <= event.done <= event.total for event in events)

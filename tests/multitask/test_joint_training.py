@@ -1,0 +1,236 @@
+"""Joint training of one layer and many classifiers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from planted_vectors import make_planted_vectors
+
+from robusttc.encoders.inputs import DenseInputs
+from robusttc.errors import DataError, UnknownTaskError, UsageError
+from robusttc.multitask.joint import TaskPart, train_jointly
+from robusttc.multitask.joint_kernels import classifier_gradients
+from robusttc.multitask.settings import MultiTaskSettings, default_settings, paper_settings
+from robusttc.multitask.shared_model import SharedModel
+from robusttc.multitask.task_rows import make_parts
+from robusttc.progress import ProgressEvent
+from robusttc.seeds import numpy_generator
+
+QUICK = MultiTaskSettings(
+    width=32,
+    dropout=0.2,
+    epochs=30,
+    min_steps=1,
+    learning_rate=3e-3,
+    head_rate=5.0,
+    head_c=0.0,
+    share_labels=False,
+)
+
+
+def planted_parts(seed: int = 0, n_tasks: int = 6) -> tuple[DenseInputs, list[TaskPart]]:
+    planted = make_planted_vectors(n_tasks, 1, seed=seed)
+    prepared = planted.encoder.prepare(planted.tasks)
+    assert isinstance(prepared.inputs, DenseInputs)
+    return prepared.inputs, list(make_parts(planted.tasks, prepared).values())
+
+
+def same_model(first: SharedModel, second: SharedModel) -> bool:
+    mine, theirs = first.layer.parameters(), second.layer.parameters()
+    return (
+        first.names == second.names
+        and np.array_equal(first.weight, second.weight)
+        and np.array_equal(first.bias, second.bias)
+        and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_gradients_are_those_of_finite_differences(seed: int, smoothing: float) -> None:
+    generator = np.random.default_rng(seed)
+    representation = generator.normal(size=(7, 4)).astype(np.float32)
+    weight = generator.normal(size=(9, 4)).astype(np.float32)
+    bias = generator.normal(size=9).astype(np.float32)
+    row_starts, starts, ends = np.array([0, 3, 7]), np.array([2, 6]), np.array([5, 8])
+    codes = np.array([0, 2, 1, 1, 0, 1, 0])
+
+    def loss(x: NDArray[np.float64], w: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+        total = 0.0
+        for task in range(2):
+            for row in range(row_starts[task], row_starts[task + 1]):
+                logits = x[row] @ w[starts[task] : ends[task]].T + b[starts[task] : ends[task]]
+                logs = logits - np.log(np.exp(logits).sum())
+                target = np.full(len(logs), smoothing / len(logs))
+                target[codes[row]] += 1 - smoothing
+                total -= target @ logs
+        return total / 7
+
+    value, gradient, labels, weight_gradient, bias_gradient = classifier_gradients(
+        representation, row_starts, starts, ends, codes, weight, bias, smoothing
+    )
+    assert labels.tolist() == [2, 3, 4, 6, 7]
+    exact = [array.astype(float) for array in (representation, weight, bias)]
+    if smoothing == 0:
+        assert value == pytest.approx(loss(*exact), abs=1e-5)
+    whole_weight, whole_bias = np.zeros((9, 4)), np.zeros(9)
+    whole_weight[labels], whole_bias[labels] = weight_gradient, bias_gradient
+    expected: list[NDArray[np.floating]] = [gradient, whole_weight, whole_bias]
+    for number, found in enumerate(expected):
+        for place in np.ndindex(exact[number].shape):
+            up, down = ([array.copy() for array in exact] for _ in range(2))
+            up[number][place] += 1e-5
+            down[number][place] -= 1e-5
+            assert found[place] == pytest.approx((loss(*up) - loss(*down)) / 2e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_learns_and_the_order_of_tasks_does_not_matter(seed: int) -> None:
+    inputs, parts = planted_parts(seed)
+    model = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(seed, "x"))
+    again = train_jointly(inputs, parts[::-1], settings=QUICK, generator=numpy_generator(seed, "x"))
+    other = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(seed + 1, "x"))
+    assert same_model(model, again)
+    assert not same_model(model, other)
+    for part in parts:
+        right = model.probabilities(part.name, inputs.take(part.items)).argmax(axis=1) == part.codes
+        assert right.mean() > 0.9
+
+
+def test_probabilities_of_an_item_depend_on_it_alone() -> None:
+    inputs, parts = planted_parts()
+    settings = QUICK.replace(head_c=3.0)
+    model = train_jointly(inputs, parts, settings=settings, generator=numpy_generator(0, "x"))
+    whole = model.probabilities("task-01", inputs)
+    np.testing.assert_allclose(whole.sum(axis=1), 1.0)
+    for rows in ([5], [7, 8, 9], [100, 3]):
+        assert np.array_equal(model.probabilities("task-01", inputs.take(rows)), whole[rows])
+
+
+def test_converged_classifiers_are_averaged_in() -> None:
+    inputs, parts = planted_parts()
+    plain = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(0, "x"))
+    both = train_jointly(inputs, parts, settings=QUICK.replace(head_c=3.0), generator=numpy_generator(0, "x"))
+    assert same_model(plain, both)
+    assert both.converged is not None
+    own = both.labels_of("task-02")
+    logits = 1.5 * (both.layer.represent(inputs) @ both.converged[0][own].T + both.converged[1][own])
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    expected = (plain.probabilities("task-02", inputs) + shares / shares.sum(axis=1, keepdims=True)) / 2
+    np.testing.assert_allclose(both.probabilities("task-02", inputs), expected, atol=1e-5)
+
+
+def test_early_stopping_keeps_the_best_epoch() -> None:
+    inputs, parts = planted_parts(2)
+    settings = QUICK.replace(epochs=12, min_steps=1, decay=False)
+    accuracies = []
+    for epochs in range(1, 13):
+        model = train_jointly(
+            inputs, parts, settings=settings.replace(epochs=epochs), generator=numpy_generator(0, "x")
+        )
+        right = [
+            (
+                model.probabilities(part.name, inputs.take(part.valid_items)).argmax(axis=1)
+                == part.valid_codes
+            ).mean()
+            for part in parts
+        ]
+        accuracies.append(float(np.mean(right)))
+    stopped = train_jointly(
+        inputs, parts, settings=settings, generator=numpy_generator(0, "x"), stop_early=True
+    )
+    best = int(np.argmax(accuracies)) + 1
+    assert stopped.n_epochs == best
+    expected = train_jointly(
+        inputs, parts, settings=settings.replace(epochs=best), generator=numpy_generator(0, "x")
+    )
+    assert same_model(stopped, expected)
+
+
+def test_without_validation_rows_all_epochs_are_trained() -> None:
+    inputs, parts = planted_parts()
+    bare = [TaskPart(part.name, part.n_labels, part.items, part.codes) for part in parts]
+    settings = QUICK.replace(epochs=4, min_steps=1)
+    stopped = train_jointly(
+        inputs, bare, settings=settings, generator=numpy_generator(0, "x"), stop_early=True
+    )
+    plain = train_jointly(inputs, parts, settings=settings, generator=numpy_generator(0, "x"))
+    assert stopped.n_epochs == 4
+    assert same_model(stopped, plain)
+
+
+def test_a_start_is_gone_on_from_and_left_alone() -> None:
+    inputs, parts = planted_parts()
+    shared = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(0, "x"))
+    before = shared.copy(n_epochs=shared.n_epochs)
+    events: list[ProgressEvent] = []
+    still = QUICK.replace(start_epochs=1, start_learning_rate=1e-12)
+    model = train_jointly(
+        inputs,
+        parts[:2],
+        settings=still,
+        generator=numpy_generator(0, "y"),
+        start=shared,
+        progress=events.append,
+        stage="cluster",
+    )
+    assert same_model(shared, before)
+    assert model.names == ("task-00", "task-01")
+    np.testing.assert_allclose(
+        model.probabilities("task-01", inputs), shared.probabilities("task-01", inputs), atol=1e-4
+    )
+    assert {event.stage for event in events} == {"cluster"}
+    assert events[-1].done == events[-1].total
+    with pytest.raises(UnknownTaskError, match="task-0"):
+        model.probabilities("task-05", inputs)
+
+
+def test_tasks_without_rows_are_refused() -> None:
+    inputs, parts = planted_parts()
+    empty = TaskPart("empty", 2, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    with pytest.raises(DataError, match="'empty'"):
+        train_jointly(inputs, [*parts, empty], settings=QUICK, generator=numpy_generator(0, "x"))
+    with pytest.raises(DataError, match="no tasks"):
+        train_jointly(inputs, [], settings=QUICK, generator=numpy_generator(0, "x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("width", 0),
+        ("epochs", 1.5),
+        ("n_copies", True),
+        ("dropout", 1.0),
+        ("learning_rate", 0),
+        ("weight_decay", -1),
+        ("smoothing", float("nan")),
+        ("decay", "no"),
+        ("head_c", -1),
+        ("activation", "residul"),
+        ("embeddings", "glove"),
+    ],
+)
+def test_settings_that_cannot_be_used(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=name):
+        MultiTaskSettings().replace(**{name: value})
+
+
+def test_few_small_tasks_get_more_epochs() -> None:
+    settings = MultiTaskSettings(epochs=10, min_steps=100, start_epochs=2)
+    assert settings.count_epochs(50) == 10
+    assert settings.count_epochs(3) == 34
+    assert settings.count_epochs(3, is_start=True) == 7
+    inputs, _ = planted_parts()
+    assert default_settings(inputs).activation == "residual"
+    assert paper_settings(inputs).share_labels is False
+    assert paper_settings(inputs).fingerprint != default_settings(inputs).fingerprint
+
+
+def test_weight_decay_makes_weights_smaller() -> None:
+    inputs, parts = planted_parts()
+    plain = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(0, "x"))
+    light = train_jointly(
+        inputs, parts, settings=QUICK.replace(weight_decay=10.0), generator=numpy_generator(0, "x")
+    )
+    assert np.linalg.norm(light.weight) < 0.8 * np.linalg.norm(plain.weight)

@@ -1,0 +1,94 @@
+"""A saved model predicts the same after loading, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from planted_vectors import make_planted_vectors
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.errors import StoreError, UsageError
+from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask.settings import MultiTaskSettings
+
+QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=30, head_c=3.0, n_copies=2)
+
+
+def check_same(model: ClusterMultiTask, loaded: ClusterMultiTask, asked: dict[str, Any]) -> None:
+    assert loaded.task_names_ == model.task_names_
+    assert np.array_equal(loaded.labels_, model.labels_)
+    for name in (
+        "weights_",
+        "familiar_weights_",
+        "starts_",
+        "verdict_",
+        "components_",
+        "temperatures_",
+        "epochs_",
+        "without_validation_",
+    ):
+        assert getattr(loaded, name) == getattr(model, name), name
+    # By their values for JSON: NaN, the accuracy where nothing is answered, is not equal to itself.
+    assert loaded.trust_report().to_dict() == model.trust_report().to_dict()
+    for name, rows in asked.items():
+        assert loaded.label_names(name) == model.label_names(name)
+        assert np.array_equal(loaded.predict_proba(name, rows), model.predict_proba(name, rows))
+        assert np.array_equal(loaded.predict(name, rows), model.predict(name, rows))
+        assert np.array_equal(loaded.scope_score(name, rows), model.scope_score(name, rows))
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_vectors_round_trip(tmp_path: Path, strategy: Any) -> None:
+    planted = make_planted_vectors(9, 2, seed=0)
+    tasks = planted.tasks.keep_private(["task-03"])
+    labels = [0, 1, 0, 1, 0, 1, 0, -1, 4]
+    model = ClusterMultiTask(
+        planted.encoder, strategy=strategy, settings=QUICK, clusters="always", n_random=0
+    ).fit(tasks, labels)
+    model.save(tmp_path / "model")
+    loaded = ClusterMultiTask.load(tmp_path / "model")
+    check_same(model, loaded, {name: planted.features[name] for name in tasks.names})
+    # What was loaded can be saved again, and over the old one.
+    loaded.save(tmp_path / "model")
+    again = ClusterMultiTask.load(tmp_path / "model")
+    check_same(model, again, {name: planted.features[name] for name in tasks.names})
+    if strategy == "blend":
+        assert again.harm_report(culprits="none") == model.harm_report(culprits="none")
+        with pytest.raises(UsageError, match="training data"):
+            again.harm_report()
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_words_round_trip(tmp_path: Path, strategy: Any) -> None:
+    texts = [f"{start} {end}" for start in ("good", "bad") for end in ("food", "place", "people", "music")]
+    splits = ["train", "train", "train", "valid"] * 2
+    labels = ["yes"] * 4 + ["no"] * 4
+    tasks = TaskSet(Task(name, [f"{text} {name}" for text in texts], labels, splits) for name in "abcd")
+    tasks = tasks.keep_private(["d"])
+    settings = MultiTaskSettings(width=8, activation="relu", epochs=2, min_steps=10)
+    model = ClusterMultiTask("cnn", strategy=strategy, settings=settings, clusters="always", n_random=0)
+    model.fit(tasks, [0, 0, 1, 1])
+    model.save(tmp_path / "model")
+    asked = ["good people", "something bad", "unknown words only", ""]
+    check_same(model, ClusterMultiTask.load(tmp_path / "model"), dict.fromkeys("abcd", asked))
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    planted = make_planted_vectors(3, 1, seed=0)
+    model = ClusterMultiTask(planted.encoder, settings=QUICK)
+    with pytest.raises(UsageError, match="not trained"):
+        model.save(tmp_path / "model")
+    model.fit(planted.tasks).save(tmp_path / "model")
+    with pytest.raises(StoreError):
+        ClusterMultiTask.load(tmp_path / "nothing")
+    for path in sorted((tmp_path / "model").iterdir()):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(StoreError, match="model"):
+            ClusterMultiTask.load(tmp_path / "model")
+        path.write_bytes(content)
+    ClusterMultiTask.load(tmp_path / "model")
