@@ -87,12 +87,7 @@ def judge(model: Predictor, tasks: TaskSet, split: str, novel: dict[str, NDArray
         if model.verdict_ is not None:
             record["verdict"] = model.verdict_.to_dict()
             record["parts"] = {name: part.to_dict() for name, part in model.components_.items()}
-            trust = model.trust_report()
-            record["trust"] = {
-                "error_before": trust.error_before,
-                "error_after": trust.error_after,
-                "scope_auroc": trust.scope_auroc,
-            }
+            record["trust"] = model.trust_report().to_dict()
     return record
 
 

@@ -43,10 +43,18 @@ def find_agreement(text: str) -> float:
     return float(found[1])
 
 
+def find_accuracies(text: str, table: str) -> list[float]:
+    """Give the accuracies of own, shared and ours in one of the tables."""
+    lines = text[text.index(table) :].splitlines()
+    rows = [next(line for line in lines if name in line) for name in ("own (", "shared (", "ours (")]
+    return [float(re.findall(r"(\d+\.\d) \[", row)[0]) for row in rows]
+
+
 def test_demo_writes_and_inspects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robusttc.transfer.measure.make_encoder", lambda *_, **__: RandomWords())
+    for user in ("transfer.measure", "multitask.estimator", "fewshot.estimator", "baselines.own_task"):
+        monkeypatch.setattr(f"robusttc.{user}.make_encoder", lambda *_, **__: RandomWords())
     out = tmp_path / "demo"
     for _ in range(2):  # the second time must be as good as the first
         assert main(["demo", "--out", str(out), "--tasks", "12", "--seed", "1"]) == 0
@@ -57,6 +65,8 @@ def test_demo_writes_and_inspects(
         for word in ("Halves: ", "Directions: ", "Donors: ", "Number of clusters: "):
             assert word in text
         find_agreement(text)
+        for word in ("Multi-task, test rows", "Few-shot, test rows", "ours (with clusters)"):
+            assert word in text
     planted = make_planted_tasks(n_tasks=12, random_state=1)
     assert load_tasks(out / "tasks") == planted.tasks
     assert read_scores(out / "scores.csv").task_names == planted.tasks.names
@@ -68,7 +78,11 @@ def test_demo_writes_and_inspects(
     ]
 
 
-def test_demo_finds_the_families(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_finds_the_families(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Training takes a minute or two; the slow tests below and the estimators' own look at that.
+    monkeypatch.setattr("robusttc.cli.demo.learn_aloud", lambda *_: None)
     # The tasks of the README's demo, so that the tests compute their sentence vectors once.
     assert main(["demo", "--out", str(tmp_path / "demo"), "--tasks", "24"]) == 0
     assert find_agreement(capsys.readouterr().out) >= 0.9
@@ -80,7 +94,14 @@ def test_demo_finds_the_families_whatever_the_seed(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "--out", str(tmp_path / "demo"), "--seed", str(seed)]) == 0
-    assert find_agreement(capsys.readouterr().out) >= 0.9
+    text = capsys.readouterr().out
+    assert find_agreement(text) >= 0.9
+    # Clusters pay on planted tasks of different kinds, and the verdict says so.
+    own, shared, ours = find_accuracies(text, "Multi-task")
+    assert ours > max(own, shared) + 1
+    assert "Clusters help these tasks" in text
+    own, _, ours = find_accuracies(text, "Few-shot")
+    assert ours > own + 1
 
 
 def test_demo_does_not_mix_with_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

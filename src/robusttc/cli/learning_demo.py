@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["show_learning"]
 
 TARGETS_SHARE = 4  # every fourth task is new to few-shot learning
+# Half the models of the defaults: a demo is waited for.
+QUICK: dict[str, int] = {"n_folds": 2, "n_random": 1}
 
 
 def show_learning(
@@ -38,8 +40,8 @@ def show_learning(
     say(console, "\n5. Models on the clusters: ClusterMultiTask().fit(tasks, labels)\n")
     with show_progress() as progress:
         own = LogisticRegressionBaseline(random_state=seed).fit(tasks)
-        shared = ClusterMultiTask(clusters="never", random_state=seed).fit(tasks, progress=progress)
-        ours = ClusterMultiTask(random_state=seed).fit(tasks, labels, progress=progress)
+        shared = ClusterMultiTask(clusters="never", **QUICK, random_state=seed).fit(tasks, progress=progress)
+        ours = ClusterMultiTask(**QUICK, random_state=seed).fit(tasks, labels, progress=progress)
     ways: dict[str, Callable[[Task, list[str]], Any]] = {
         "own (logistic regression)": lambda task, texts: own.predict(task.name, texts),
         "shared (one model of all)": lambda task, texts: shared.predict(task.name, texts),
@@ -57,6 +59,7 @@ def show_few_shot(console: Console, tasks: TaskSet, scores: TransferScores, seed
     from robusttc.clustering.estimator import RobustTaskClustering
     from robusttc.fewshot.estimator import ClusterFewShot
     from robusttc.fewshot.protocol import choose_targets, make_few_shot
+    from robusttc.fewshot.settings import default_settings
     from robusttc.learning.intervals import mean_interval
 
     targets = choose_targets(tasks, len(tasks) // TARGETS_SHARE, random_state=seed)
@@ -73,8 +76,13 @@ def show_few_shot(console: Console, tasks: TaskSet, scores: TransferScores, seed
             scores.subset(names)
         )
         own = LogisticRegressionBaseline(few_shot=True, random_state=seed).fit(sources)
-        shared = ClusterFewShot(clusters="never", random_state=seed).fit(sources, progress=progress)
-        ours = ClusterFewShot(random_state=seed).fit(sources, clustering.labels_, progress=progress)
+        settings = default_settings("blend", words=False).replace(held_out=0.5)
+        shared = ClusterFewShot(clusters="never", settings=settings, random_state=seed).fit(
+            sources, progress=progress
+        )
+        ours = ClusterFewShot(settings=settings, random_state=seed).fit(
+            sources, clustering.labels_, progress=progress
+        )
 
     def adapted(learner: Any) -> Callable[[Task, list[str]], Any]:
         return lambda task, texts: learner.adapt(make_few_shot(task, random_state=seed)).predict(texts)
