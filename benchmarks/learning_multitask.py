@@ -67,6 +67,10 @@ def ways(
         "blend without clusters": lambda seed: clusters(clusters="never", random_state=seed).fit(tasks),
         "blend": lambda seed: clusters(random_state=seed).fit(tasks, groups(seed)),
     }
+    if encoder == "sentence":
+        found["blend, tuned encoder"] = lambda seed: clusters(tune="encoder", random_state=seed).fit(
+            tasks, groups(seed)
+        )
     if kinds is not None:
         found["paper: true kinds"] = lambda seed: clusters(strategy="paper", random_state=seed).fit(
             tasks, kinds
