@@ -27,6 +27,16 @@ from robusttc.multitask.estimator import ClusterMultiTask
 
 PART = "multi-task"
 LOGISTIC = "logistic regression, C tuned"
+# What clusters add, each beside what it is to be compared with.
+PAIRS = (
+    ("paper: clusters", "paper: holistic"),
+    ("paper: clusters", "paper: random clusters"),
+    ("paper: true kinds", "paper: holistic"),
+    ("paper: clusters", "paper: true kinds"),
+    ("blend", "paper: holistic"),
+    ("blend", "blend without clusters"),
+    ("blend", "blend, true kinds"),
+)
 
 
 class Predictor(Protocol):
@@ -136,6 +146,11 @@ def print_results(records: Records, *, data: str, encoder: str, split: str) -> N
         rows.append([*row, f"{np.mean([one['cpu_seconds'] for one in own]):.0f}", str(len(own))])
     header = ["way", "all texts", "novel texts", f"all, to {against}", "novel, to the same", "CPU s", "seeds"]
     print_table(header, rows)
+    for first, second in PAIRS:
+        if first in found and second in found:
+            print(
+                f"\n{first} less {second}: {', novel '.join(show_differences(found[first], found[second]))}"
+            )
     for way, own in found.items():
         for one in own:
             if "verdict" in one:

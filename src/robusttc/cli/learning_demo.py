@@ -25,7 +25,7 @@ __all__ = ["show_learning"]
 
 TARGETS_SHARE = 4  # every fourth task is new to few-shot learning
 # Half the models of the defaults: a demo is waited for.
-QUICK: dict[str, int] = {"n_folds": 2, "n_random": 1}
+N_FOLDS, N_RANDOM = 2, 1
 
 
 def show_learning(
@@ -40,8 +40,10 @@ def show_learning(
     say(console, "\n5. Models on the clusters: ClusterMultiTask().fit(tasks, labels)\n")
     with show_progress() as progress:
         own = LogisticRegressionBaseline(random_state=seed).fit(tasks)
-        shared = ClusterMultiTask(clusters="never", **QUICK, random_state=seed).fit(tasks, progress=progress)
-        ours = ClusterMultiTask(**QUICK, random_state=seed).fit(tasks, labels, progress=progress)
+        shared = ClusterMultiTask(clusters="never", n_folds=N_FOLDS, random_state=seed)
+        shared.fit(tasks, progress=progress)
+        ours = ClusterMultiTask(n_folds=N_FOLDS, n_random=N_RANDOM, random_state=seed)
+        ours.fit(tasks, labels, progress=progress)
     ways: dict[str, Callable[[Task, list[str]], Any]] = {
         "own (logistic regression)": lambda task, texts: own.predict(task.name, texts),
         "shared (one model of all)": lambda task, texts: shared.predict(task.name, texts),

@@ -32,6 +32,7 @@ from robusttc.fewshot.sources import make_ready
 from robusttc.fewshot.support_set import check_support, is_tuned
 from robusttc.fewshot.trusting import borrow_temperature, fit_temperatures, learn_scope, measure_trust
 from robusttc.learning.label_words import carries_words, label_words, name_as_text
+from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
 from robusttc.progress import Progress
 from robusttc.seeds import RandomState, run_seed
@@ -381,12 +382,5 @@ class ClusterFewShot:
         encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
         if self.tune is None:
             return encoder
-        from robusttc.encoders.fine_tuning import fine_tune
-        from robusttc.encoders.sentence import SentenceEncoder
-
-        if not isinstance(encoder, SentenceEncoder):
-            raise UsageError(
-                "only a sentence encoder can be tuned", got=quote(encoder), expected="encoder 'sentence'"
-            )
         names = name_as_text if self.use_label_names and self.strategy == "blend" else None
-        return fine_tune(encoder, sources, seed=seed, label_texts=names, progress=progress)
+        return tune_encoder(encoder, sources, seed=seed, label_texts=names, progress=progress)

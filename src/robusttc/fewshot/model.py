@@ -21,6 +21,7 @@ from robusttc.fewshot.parts import (
     take_prefix,
 )
 from robusttc.fewshot.spaces import Space
+from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.calibration import sharpen
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 from robusttc.learning.scope import ScopeModel
@@ -111,17 +112,8 @@ class FewShotModel:
         abstain_below
             Where the highest probability is below this number, the answer is None.
         """
-        if abstain_below is not None:
-            is_number = isinstance(abstain_below, int | float) and not isinstance(abstain_below, bool)
-            if not is_number or not 0 <= abstain_below <= 1:
-                raise UsageError(
-                    "abstain_below cannot be used", got=quote(abstain_below), expected="a number from 0 to 1"
-                )
-        probabilities = self.predict_proba(texts)
-        found: NDArray[np.object_] = np.array(self.label_names, dtype=object)[probabilities.argmax(axis=1)]
-        if abstain_below is not None:
-            found[probabilities.max(axis=1, initial=0.0) < abstain_below] = None
-        return found
+        threshold = check_threshold(abstain_below)
+        return pick_labels(self.predict_proba(texts), self.label_names, threshold=threshold)
 
     def scope_score(self, texts: Any) -> NDArray[np.float64]:
         """Give for every text how likely it is to belong to none of the labels, from 0 to 1.

@@ -15,9 +15,11 @@ from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.settings import check_choice
 from robusttc.errors import UsageError, quote
+from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.groups import check_groups
 from robusttc.learning.intervals import Estimate
 from robusttc.learning.label_words import name_as_text
+from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
 from robusttc.multitask.components import COMPONENTS
 from robusttc.multitask.counting import count_models, one_bar
@@ -278,18 +280,9 @@ class ClusterMultiTask:
         abstain_below
             Where the highest probability is below this number, the answer is None.
         """
-        if abstain_below is not None:
-            is_number = isinstance(abstain_below, int | float) and not isinstance(abstain_below, bool)
-            if not is_number or not 0 <= abstain_below <= 1:
-                raise UsageError(
-                    "abstain_below cannot be used", got=quote(abstain_below), expected="a number from 0 to 1"
-                )
+        threshold = check_threshold(abstain_below)
         probabilities = self.predict_proba(task_name, texts)
-        names = np.array(self.label_names(task_name), dtype=object)
-        found: NDArray[np.object_] = names[probabilities.argmax(axis=1)]
-        if abstain_below is not None:
-            found[probabilities.max(axis=1, initial=0.0) < abstain_below] = None
-        return found
+        return pick_labels(probabilities, self.label_names(task_name), threshold=threshold)
 
     def scope_score(self, task_name: str, texts: Any) -> NDArray[np.float64]:
         """Give for every text how likely it is to belong to none of the task's labels, from 0 to 1.
@@ -384,13 +377,7 @@ class ClusterMultiTask:
         encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
         if self.tune is None:
             return encoder
-        from robusttc.encoders.fine_tuning import fine_tune
         from robusttc.encoders.paired import PairedEncoder
-        from robusttc.encoders.sentence import SentenceEncoder
 
-        if not isinstance(encoder, SentenceEncoder):
-            raise UsageError(
-                "only a sentence encoder can be tuned", got=quote(encoder), expected="encoder 'sentence'"
-            )
-        tuned = fine_tune(encoder, tasks.shareable(), seed=seed, label_texts=name_as_text, progress=progress)
+        tuned = tune_encoder(encoder, tasks, seed=seed, label_texts=name_as_text, progress=progress)
         return PairedEncoder(encoder, tuned)
