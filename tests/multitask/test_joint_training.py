@@ -224,6 +224,10 @@ def test_few_small_tasks_get_more_epochs() -> None:
     inputs, _ = planted_parts()
     assert default_settings(inputs).activation == "residual"
     assert paper_settings(inputs).share_labels is False
+    # The paper's step size for all weights, labels and tasks as they come, and no second classifier.
+    paper = paper_settings(inputs)
+    assert (paper.learning_rate, paper.head_rate, paper.decay) == (1e-3, 1.0, False)
+    assert (paper.balance, paper.power, paper.head_c, paper.smoothing) == (0.0, 1.0, 0.0, 0.0)
     assert paper_settings(inputs).fingerprint != default_settings(inputs).fingerprint
 
 
