@@ -297,7 +297,8 @@ def test_labels_of_one_row_cannot_be_judged_but_are_learned(learner: ClusterFewS
     task, rows = make_new(["a", "b", "c"])
     model = learner.adapt(task, vectors=rows)
     assert np.isnan(model.support_accuracy_)
-    assert list(model.weights_.values()) == pytest.approx([0.5, 0.5])
+    # No row says which cluster fits; what the clusters' texts and sizes say is left.
+    assert sum(model.weights_.values()) == pytest.approx(1)
     assert not model.out_of_cluster_
     assert model.predict(rows).tolist() == ["a", "b", "c"]
 

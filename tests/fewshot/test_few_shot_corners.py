@@ -25,7 +25,8 @@ from robusttc.fewshot.fitted import load_fitted
 from robusttc.fewshot.model import FewShotModel
 from robusttc.fewshot.parts import LinearPart, layer_from, mix_parts, part_from
 from robusttc.fewshot.pooled import train_pooled, train_pools
-from robusttc.fewshot.rehearsal import Rehearsal, deal_rounds, play, rehearse
+from robusttc.fewshot.rehearsal import Rehearsal, deal_rounds, rehearse
+from robusttc.fewshot.scenes import set_scene
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings, default_settings
 from robusttc.fewshot.spaces import Metrics, Space, train_metrics
 from robusttc.learning.model_files import read_model_folder, write_model_folder
@@ -81,7 +82,8 @@ def test_clusters_that_do_not_serve_still_have_weights() -> None:
     shared = adapt_blend(support, metrics, settings=QUICK, threshold=0.2, clusters_serve=False)
     assert shared.weights == served.weights
     assert len(served.parts) == 3
-    assert served.shares == pytest.approx((0.5, 0.5 * served.weights[0], 0.5 * served.weights[4]))
+    share = QUICK.cluster_share
+    assert served.shares == pytest.approx((1 - share, *(share * served.weights[one] for one in (0, 4))))
     assert len(shared.parts) == 1
 
 
@@ -158,8 +160,7 @@ def test_every_task_is_held_out_at_most_once() -> None:
 def test_tasks_without_queries_are_not_played() -> None:
     inputs, rows = make_sources()
     tiny = SourceRows("tiny", np.arange(4), np.array([0, 0, 1, 1]), np.full(2, -1))
-    generator = np.random.default_rng(0)
-    assert play(inputs, tiny, {}, None, with_own=False, generator=generator) is None
+    assert set_scene(inputs, tiny, None, number=0, draw=0, seed=0) is None
     large = SourceRows("large", np.resize(np.arange(96), 400), np.resize([0, 1], 400), np.full(2, -1))
     result = rehearse(inputs, [*rows, large, tiny], {}, strategy="blend", settings=QUICK, threshold=0.2)
     by_name = {one.name: one for one in result.played}

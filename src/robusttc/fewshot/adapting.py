@@ -2,7 +2,8 @@
 
 Each space judges the support set by leave-one-out, which gives the weights of the mixture and tells whether
 the task is like any source at all. A row whose label has no other example, and no name that stands for it,
-cannot be judged; where no row can be judged, weights are even and the task's own model is not taken.
+cannot be judged; where no row can be judged, the support set weighs all clusters alike and the task's own
+model is not taken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.training import train_model
+from robusttc.fewshot.gate import Evidence, Gate, Marks, find_evidence
 from robusttc.fewshot.heads import fit_prototypes, fit_regression, leave_one_out_prototypes
 from robusttc.fewshot.matching import leave_one_out_matching, scorable_rows
 from robusttc.fewshot.mixture import learn_mixture
@@ -69,6 +71,8 @@ class Adapted:
         The leave-one-out accuracy of the best component alone; NaN likewise.
     out_of_cluster
         Whether the task's own model serves.
+    evidence
+        What the gate goes by, a row a cluster of `weights`; None without a gate's marks.
     """
 
     parts: tuple[Part, ...]
@@ -77,6 +81,7 @@ class Adapted:
     support_accuracy: float
     best_accuracy: float
     out_of_cluster: bool
+    evidence: Evidence | None = None
 
 
 def adapt_blend(
@@ -86,11 +91,14 @@ def adapt_blend(
     settings: FewShotSettings,
     threshold: float,
     clusters_serve: bool = True,
+    marks: Marks | None = None,
+    gate: Gate | None = None,
     seed: int = 0,
 ) -> Adapted:
     """Fit classifiers in the shared space, and in those of clusters where they serve, and average them.
 
-    The weights of clusters are learned in any case: they tell what the task is like.
+    The weights of clusters are learned in any case: they tell what the task is like. With a gate they come
+    from it (see `robusttc.fewshot.gate`), without one from the support set alone.
 
     The task's own model serves only where it leads clearly: with ready vectors, by `clear_lead` in
     leave-one-out accuracy; with words, where no space reaches `threshold`.
@@ -99,12 +107,19 @@ def adapt_blend(
     left_out = leave_out(metrics.shared, support, settings)
     parts: list[Part] = [fit_heads(metrics.shared, support, settings)]
     shares, weights = [1.0], {}
+    evidence: Evidence | None = None
     best = accuracy(left_out, support.codes, judged)
     if metrics.clusters:
         numbers = sorted(metrics.clusters)
         tables = [leave_out(metrics.clusters[number], support, settings) for number in numbers]
         alpha = mix(tables, support.codes, judged, settings)
         weights = dict(zip(numbers, alpha.tolist(), strict=True))
+        if marks is not None:
+            space = metrics.shared if metrics.frozen is None else metrics.frozen
+            evidence = find_evidence(space, marks, weights, texts=support.inputs, names=support.names)
+            if gate is not None:
+                alpha = gate.weigh(evidence)
+                weights = dict(zip(numbers, alpha.tolist(), strict=True))
     if metrics.clusters and clusters_serve:
         best = max(best, *(accuracy(table, support.codes, judged) for table in tables))
         share = settings.cluster_share
@@ -121,7 +136,7 @@ def adapt_blend(
         is_out = bool(judged.sum() >= LEAST_JUDGED and frozen - own_accuracy > settings.clear_lead)
     if is_out:
         parts, shares = [own_model(support, metrics.frozen, settings, seed)], [1.0]
-    return Adapted(tuple(parts), tuple(shares), weights, own_accuracy, best, is_out)
+    return Adapted(tuple(parts), tuple(shares), weights, own_accuracy, best, is_out, evidence)
 
 
 def adapt_paper(

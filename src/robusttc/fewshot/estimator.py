@@ -217,7 +217,7 @@ class ClusterFewShot:
             space = knowledge.metrics.shared
             scope, area = learn_scope(rehearsal, way, cluster_of, space=space, inputs=ready.inputs, seed=seed)
             fitted = Fitted(
-                dataclasses.replace(knowledge, clusters_serve=serve),
+                dataclasses.replace(knowledge, clusters_serve=serve, gate=rehearsal.gate),
                 ready.reader,
                 make_landmarks(space, ready.inputs, ready.sources),
                 clusters,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robusttc.encoders.reading import Reader, reader_from
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import RobustTCError, StoreError, quote
+from robusttc.fewshot.gate import Gate, Marks
 from robusttc.fewshot.knowledge import Knowledge
 from robusttc.fewshot.nearest import Landmarks
 from robusttc.fewshot.parts import (
@@ -75,6 +76,8 @@ def save_fitted(fitted: Fitted, folder: str | PathLike[str]) -> None:
     reader, arrays = fitted.reader.describe()
     arrays = {f"reader/{name}": array for name, array in arrays.items()}
     arrays |= {"landmarks/means": fitted.landmarks.means, "landmarks/n_labels": fitted.landmarks.n_labels}
+    if knowledge.marks is not None:
+        arrays |= {f"marks/{name}": array for name, array in knowledge.marks.arrays().items()}
     if fitted.scope is not None:
         arrays |= {f"scope/{name}": array for name, array in fitted.scope.arrays().items()}
     spaces: dict[str, Space] = {"shared": knowledge.metrics.shared}
@@ -103,6 +106,8 @@ def save_fitted(fitted: Fitted, folder: str | PathLike[str]) -> None:
         "shared_labels": None if knowledge.shared_labels is None else list(knowledge.shared_labels),
         "spaces": space_settings,
         "pools": pool_settings,
+        "has_marks": knowledge.marks is not None,
+        "gate": None if knowledge.gate is None else list(knowledge.gate.strengths),
         "reader": reader,
         "landmarks": list(fitted.landmarks.names),
         "clusters": [[number, list(names)] for number, names in fitted.clusters.items()],
@@ -160,6 +165,8 @@ def make_fitted(settings: dict[str, Any], arrays: Arrays, device: str) -> Fitted
         None if labels is None else tuple(labels),
         pools.get("pool"),
         numbered(pools, "pool"),
+        Marks.from_arrays(take_prefix(arrays, "marks/")) if settings["has_marks"] else None,
+        None if settings["gate"] is None else Gate(tuple(float(one) for one in settings["gate"])),
     )
     means, n_labels = arrays["landmarks/means"], arrays["landmarks/n_labels"]
     return Fitted(

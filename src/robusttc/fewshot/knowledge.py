@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.fewshot.adapting import Adapted, Support, adapt_blend, adapt_paper, adapt_pooled
 from robusttc.fewshot.episodes import SourceRows
+from robusttc.fewshot.gate import Gate, Marks, make_marks
 from robusttc.fewshot.parts import LinearPart
 from robusttc.fewshot.pooled import train_pools
 from robusttc.fewshot.settings import FewShotSettings, Strategy
@@ -34,6 +35,8 @@ class Knowledge:
         The labels that all sources have; None where they differ.
     shared_pool, pools
         The pooled classifier of all sources and those of clusters, where labels are identical.
+    marks, gate
+        How a new task is told to be like some clusters; None where it is not.
     """
 
     strategy: Strategy
@@ -45,6 +48,8 @@ class Knowledge:
     shared_labels: tuple[str, ...] | None
     shared_pool: LinearPart | None
     pools: dict[int, LinearPart]
+    marks: Marks | None = None
+    gate: Gate | None = None
 
     def adapt(self, support: Support, label_names: Sequence[str]) -> Adapted:
         """Make a predictor for a support set; see `robusttc.fewshot.adapting`."""
@@ -54,10 +59,18 @@ class Knowledge:
         if not is_mixed and self.shared_pool is not None:
             pools = {0: self.shared_pool}
         is_pooled = bool(pools) and tuple(label_names) == self.shared_labels
-        adapt = adapt_paper if self.strategy == "paper" else adapt_blend
         rest = None
-        if self.strategy == "blend" or not is_pooled:
-            rest = adapt(support, self.metrics, clusters_serve=self.clusters_serve, **options)  # type: ignore[arg-type]
+        if self.strategy == "blend":
+            rest = adapt_blend(
+                support,
+                self.metrics,
+                clusters_serve=self.clusters_serve,
+                marks=self.marks,
+                gate=self.gate,
+                **options,  # type: ignore[arg-type]
+            )
+        elif not is_pooled:
+            rest = adapt_paper(support, self.metrics, clusters_serve=self.clusters_serve, **options)  # type: ignore[arg-type]
         if not is_pooled and rest is not None:
             return rest
         adapted = adapt_pooled(support, pools, frozen=self.metrics.frozen, rest=rest, **options)  # type: ignore[arg-type]
@@ -112,4 +125,10 @@ def learn(
         shared_pool, pools = train_pools(
             inputs, sources, clusters, n_labels=len(shared_labels), settings=settings, seed=seed
         )
-    return Knowledge(strategy, settings, threshold, seed, True, metrics, shared_labels, shared_pool, pools)
+    marks: Marks | None = None
+    if metrics.clusters and strategy == "blend":
+        space = metrics.shared if metrics.frozen is None else metrics.frozen
+        marks = make_marks(space, inputs, sources, clusters)
+    return Knowledge(
+        strategy, settings, threshold, seed, True, metrics, shared_labels, shared_pool, pools, marks
+    )

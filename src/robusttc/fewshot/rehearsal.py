@@ -2,11 +2,13 @@
 
 Metrics are trained on the other sources; the held-out tasks draw support sets, and their other rows are the
 queries. What comes out judges clusters (against the shared metric alone, and against random clusters of the
-same sizes), and gives the temperatures and the sense of scope that new tasks borrow.
+same sizes), gives the temperatures and the sense of scope that new tasks borrow, and teaches the gate. A task
+that is held out is weighed by a gate that was learned from others.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,21 +18,21 @@ from numpy.typing import NDArray
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.fewshot.adapting import Adapted, Support, accuracy, own_model
 from robusttc.fewshot.episodes import SourceRows, usable_sources
+from robusttc.fewshot.gate import Evidence, Gate, cross_fit, fit_gate
 from robusttc.fewshot.knowledge import Knowledge, learn
 from robusttc.fewshot.parts import mix_parts
-from robusttc.fewshot.protocol import EXTRA_ROWS, pick_rows
+from robusttc.fewshot.scenes import Scene, set_scenes
 from robusttc.fewshot.settings import FewShotSettings, Strategy
 from robusttc.learning.groups import members, random_groups_like
 from robusttc.progress import Progress, report
 from robusttc.seeds import numpy_generator
 
-__all__ = ["LEAST_TASKS", "Played", "Rehearsal", "play", "rehearse"]
+__all__ = ["LEAST_TASKS", "Played", "Rehearsal", "rehearse"]
 
 # With fewer usable sources none is held out: what is left would teach too little.
 LEAST_TASKS = 6
 # So many held-out tasks give an interval that tells half a point from none, on intent tasks.
 ENOUGH_TASKS = 30
-MAX_QUERIES = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,9 +67,10 @@ class Played:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rehearsal:
-    """All held-out tasks with all their support sets."""
+    """All held-out tasks with all their support sets, and the gate that they taught."""
 
     played: tuple[Played, ...]
+    gate: Gate | None = None
 
     def accuracies(self, way: str) -> NDArray[np.float64] | None:
         """Give the accuracy of each task by a way of predicting, the mean of its support sets."""
@@ -114,39 +117,90 @@ def rehearse(
     if len(usable) < LEAST_TASKS:
         return Rehearsal(())
     rounds = deal_rounds([source.name for source in usable], settings.held_out, seed)
-    played: list[Played] = []
-    n_tasks, done = sum(len(names) for names in rounds), 0
-    for held_names in rounds:
+    ways_of: list[dict[str, Knowledge]] = []
+    scenes: list[Scene] = []
+    for number, held_names in enumerate(rounds):
         rest = sorted(
             (source for source in sources if source.name not in held_names), key=lambda source: source.name
         )
-        options = {"strategy": strategy, "settings": settings, "threshold": threshold, "seed": seed}
-        shared = learn(inputs, rest, {}, shared_labels=shared_labels, **options)  # type: ignore[arg-type]
-        ways = {"shared": shared}
-        if clusters:
-            by_way: dict[str, Mapping[int, Sequence[str]]] = {"cluster": clusters}
-            for draw in range(n_random):
-                by_way[f"random {draw}"] = random_clusters(clusters, rest, seed, draw)
-            for way, groups in by_way.items():
-                ways[way] = learn(
-                    inputs,
-                    rest,
-                    groups,
-                    shared_labels=shared_labels,
-                    like=shared,
-                    **options,  # type: ignore[arg-type]
-                )
-        for source in usable:
-            if source.name not in held_names:
-                continue
-            for draw in range(settings.rehearsals):
-                generator = numpy_generator(seed, "rehearsal", [source.name, str(draw)])
-                one = play(inputs, source, ways, shared_labels, with_own=with_own, generator=generator)
-                if one is not None:
-                    played.append(one)
-            done += 1
-            report(progress, "rehearsal", done, n_tasks, "tasks")
-    return Rehearsal(tuple(played))
+        ways_of.append(
+            learn_ways(
+                inputs,
+                rest,
+                clusters,
+                strategy=strategy,
+                settings=settings,
+                threshold=threshold,
+                shared_labels=shared_labels,
+                n_random=n_random,
+                seed=seed,
+            )
+        )
+        held = [source for source in usable if source.name in held_names]
+        scenes += set_scenes(
+            inputs, held, shared_labels, n_draws=settings.rehearsals, number=number, seed=seed
+        )
+    examples = gather_examples(scenes, ways_of, clusters)
+    gates = cross_fit(examples, seed)
+    played: list[Played] = []
+    for done, scene in enumerate(scenes, start=1):
+        ways = dict(ways_of[scene.number])
+        if "cluster" in ways:
+            ways["cluster"] = dataclasses.replace(ways["cluster"], gate=gates.get(scene.source.name))
+        played.append(play(inputs, scene, ways, with_own=with_own))
+        report(progress, "rehearsal", done, len(scenes), "support sets")
+    return Rehearsal(tuple(played), fit_gate([(evidence, own) for _, evidence, own in examples]))
+
+
+def learn_ways(
+    inputs: FrozenInputs,
+    rest: Sequence[SourceRows],
+    clusters: Mapping[int, Sequence[str]],
+    *,
+    strategy: Strategy,
+    settings: FewShotSettings,
+    threshold: float,
+    shared_labels: tuple[str, ...] | None,
+    n_random: int,
+    seed: int,
+) -> dict[str, Knowledge]:
+    """Learn from the tasks that are not held out: with no clusters, with these, and with random ones."""
+    by_way: dict[str, Mapping[int, Sequence[str]]] = {"shared": {}}
+    if clusters:
+        by_way["cluster"] = clusters
+        for draw in range(n_random):
+            by_way[f"random {draw}"] = random_clusters(clusters, rest, seed, draw)
+    ways: dict[str, Knowledge] = {}
+    for way, groups in by_way.items():
+        ways[way] = learn(
+            inputs,
+            rest,
+            groups,
+            strategy=strategy,
+            settings=settings,
+            threshold=threshold,
+            shared_labels=shared_labels,
+            like=ways.get("shared"),
+            seed=seed,
+        )
+    return ways
+
+
+def gather_examples(
+    scenes: Sequence[Scene], ways_of: Sequence[Mapping[str, Knowledge]], clusters: Mapping[int, Sequence[str]]
+) -> list[tuple[str, Evidence, int]]:
+    """Give the name and the evidence of each held-out task, and the place of its own cluster in it."""
+    number_of = {name: number for number, names in clusters.items() for name in names}
+    examples = []
+    for scene in scenes:
+        knowledge = ways_of[scene.number].get("cluster")
+        if knowledge is None or knowledge.marks is None:
+            continue
+        adapted = knowledge.adapt(scene.support, ())
+        own, known = number_of.get(scene.source.name), list(adapted.weights)
+        if adapted.evidence is not None and own in known:
+            examples.append((scene.source.name, adapted.evidence, known.index(own)))
+    return examples
 
 
 def deal_rounds(names: Sequence[str], share: float, seed: int) -> list[frozenset[str]]:
@@ -178,41 +232,18 @@ def random_clusters(
     return members(names, random_groups_like([number_of[name] for name in names], seed, draw))
 
 
-def play(
-    inputs: FrozenInputs,
-    source: SourceRows,
-    ways: Mapping[str, Knowledge],
-    shared_labels: tuple[str, ...] | None,
-    *,
-    with_own: bool,
-    generator: np.random.Generator,
-) -> Played | None:
-    """Play a task as a few-shot target; None if no row is left for a query."""
-    present, codes = np.unique(source.codes, return_inverse=True)
-    picked = pick_rows(codes, per_label=1, extra=EXTRA_ROWS, generator=generator)
-    others = np.setdiff1d(generator.permutation(len(codes)), picked)
-    if len(others) > MAX_QUERIES:
-        others = np.sort(generator.permutation(others)[:MAX_QUERIES])
-    if len(others) == 0 or len(present) < 2:
-        return None
-    name_items = source.name_items[present]
-    support = Support(
-        source.name,
-        inputs.take(source.items[picked]),
-        codes[picked].astype(np.int64),
-        len(present),
-        inputs.take(name_items) if (name_items >= 0).all() else None,
-    )
-    is_whole = shared_labels is not None and len(present) == len(shared_labels)
-    label_names = shared_labels if is_whole else ()
-    queries = source.items[others]
-    adapted = {way: knowledge.adapt(support, label_names or ()) for way, knowledge in ways.items()}
-    read = inputs.take(queries)
+def play(inputs: FrozenInputs, scene: Scene, ways: Mapping[str, Knowledge], *, with_own: bool) -> Played:
+    """Play a task as a few-shot target."""
+    support = scene.support
+    adapted = {way: knowledge.adapt(support, scene.label_names) for way, knowledge in ways.items()}
+    read = inputs.take(scene.queries)
     probabilities = {way: mix_parts(one.parts, one.shares, read) for way, one in adapted.items()}
     own_accuracy = None
     if with_own:
         knowledge = ways["shared"]
         own = own_model(support, knowledge.metrics.frozen, knowledge.settings, knowledge.seed)
-        everything = np.ones(len(queries), dtype=np.bool_)
-        own_accuracy = accuracy(own.probabilities(read), codes[others], everything)
-    return Played(source.name, support, queries, codes[others], probabilities, adapted, own_accuracy)
+        everything = np.ones(len(scene.queries), dtype=np.bool_)
+        own_accuracy = accuracy(own.probabilities(read), scene.codes, everything)
+    return Played(
+        scene.source.name, support, scene.queries, scene.codes, probabilities, adapted, own_accuracy
+    )

@@ -123,7 +123,7 @@ class FewShotSettings(Settings):
     C: float = 10.0
     prototype_share: float = 0.0
     name_strength: float = 0.5
-    cluster_share: float = 0.5
+    cluster_share: float = 0.7
     cluster_steps: int | None = None
     prior_rows: float = 2.0
     clear_lead: float = 0.15
