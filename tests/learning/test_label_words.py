@@ -45,6 +45,7 @@ def test_names_become_words(label: str, words: str) -> None:
         ["step_1_name", "step_2_street"],
         ["rhythm", "strengths"],
         ["greet"],
+        ["find_ABC_fees", "find_XYZ_fees", "find_ABC_dates"],
     ],
 )
 def test_names_that_say_something(names: list[str]) -> None:
@@ -67,6 +68,8 @@ def test_names_that_say_something(names: list[str]) -> None:
         ["!", "?"],
         ["abc", "7", "8", "9", "10"],
         [],
+        ["step_a", "step_b"],
+        ["room 1", "room 2", "room 3"],
     ],
 )
 def test_names_that_say_nothing(names: list[str]) -> None:

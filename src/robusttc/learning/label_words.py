@@ -61,14 +61,14 @@ def carries_words(label_names: Iterable[str]) -> bool:
     (True, False, False)
     """
     names = list(label_names)
-    spoken = [
-        tuple(word for word in label_words(name).split() if not word.isdigit() and is_spoken(word))
-        for name in names
-    ]
-    with_words = [words for words in spoken if words]
-    # One set of words for several labels: what differs is their numbers.
-    n_different = len(set(with_words))
-    return bool(names) and n_different >= LEAST_SHARE * len(names) and (len(names) == 1 or n_different > 1)
+    with_words = set()
+    for name in names:
+        words = [word for word in label_words(name).split() if not word.isdigit()]
+        if any(is_spoken(word) for word in words):
+            # An abbreviation says nothing by itself, but tells "find ABC fees" from "find XYZ fees"; a single
+            # letter is as good as a number.
+            with_words.add(tuple(word for word in words if len(word) > 1 or is_spoken(word)))
+    return len(with_words) >= LEAST_SHARE * len(names) and len(with_words) >= min(len(names), 2) > 0
 
 
 def name_as_text(label: str) -> str | None:
