@@ -46,6 +46,8 @@ def test_names_become_words(label: str, words: str) -> None:
         ["rhythm", "strengths"],
         ["greet"],
         ["find_ABC_fees", "find_XYZ_fees", "find_ABC_dates"],
+        ["find_DL203_fees", "find_DL205_fees", "find_DL203_dates", "find_DL205_dates"],
+        ["movies_1", "movies_2", "movies_3", "hotels_1"],
     ],
 )
 def test_names_that_say_something(names: list[str]) -> None:

@@ -53,7 +53,8 @@ def carries_words(label_names: Iterable[str]) -> bool:
     """Tell whether the names of a task's labels say something: at least half of them have a word.
 
     A word has three letters or more, is not merely a word for "label", and can be pronounced. Names that
-    are the same but for their numbers (``class_1``, ``class_2``) tell no labels apart, whatever their words.
+    are all the same but for their numbers (``class_1``, ``class_2``) tell no labels apart, whatever their
+    words.
 
     Examples
     --------
@@ -61,14 +62,16 @@ def carries_words(label_names: Iterable[str]) -> bool:
     (True, False, False)
     """
     names = list(label_names)
-    with_words = set()
+    with_words = []
     for name in names:
         words = [word for word in label_words(name).split() if not word.isdigit()]
         if any(is_spoken(word) for word in words):
             # An abbreviation says nothing by itself, but tells "find ABC fees" from "find XYZ fees"; a single
             # letter is as good as a number.
-            with_words.add(tuple(word for word in words if len(word) > 1 or is_spoken(word)))
-    return len(with_words) >= LEAST_SHARE * len(names) and len(with_words) >= min(len(names), 2) > 0
+            with_words.append(tuple(word for word in words if len(word) > 1 or is_spoken(word)))
+    # Some names may differ by their numbers alone ("find DL203 fees"): the texts may well have these, too.
+    n_different = len(set(with_words))
+    return len(with_words) >= LEAST_SHARE * len(names) and n_different >= min(len(names), 2) > 0
 
 
 def name_as_text(label: str) -> str | None:
