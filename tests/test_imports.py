@@ -18,6 +18,7 @@ LAYERS: list[set[str]] = [
     {"version"},
     {"errors"},
     {"compiling", "progress", "seeds"},
+    {"work"},
     {"scores"},
     {"clustering"},
     {"data"},

@@ -8,6 +8,7 @@
         * UnknownTaskError (KeyError) a task name that is not in the set
         * WordVectorsError            a word-vector file that cannot be used
     * StoreError (OSError)            a run or an artifact on disk is damaged            exit code 5
+    * WorkError (RuntimeError)        a unit of work that others need could not be done  exit code 3
 
 * RobustTCWarning (UserWarning)       the root of the warnings
     * DataWarning                     data was left out, on request
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownTaskError",
     "UsageError",
     "WordVectorsError",
+    "WorkError",
     "nearest_name",
     "quote",
 ]
@@ -271,6 +273,12 @@ class StoreError(RobustTCError, OSError):
     """A run or an artifact on disk is damaged."""
 
     exit_code = ExitCode.DAMAGED_STORE
+
+
+class WorkError(RobustTCError, RuntimeError):
+    """A unit of work that others need could not be done."""
+
+    exit_code = ExitCode.DOUBT
 
 
 class RobustTCWarning(UserWarning):

@@ -22,13 +22,14 @@ from robusttc.fewshot.deciding import tune_threshold
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.fitted import load_fitted
+from robusttc.fewshot.lessons import Lesson, Teacher, train_metrics
 from robusttc.fewshot.model import FewShotModel
 from robusttc.fewshot.parts import LinearPart, layer_from, mix_parts, part_from
-from robusttc.fewshot.pooled import train_pooled, train_pools
+from robusttc.fewshot.pooled import train_pooled
 from robusttc.fewshot.rehearsal import Rehearsal, deal_rounds, rehearse
 from robusttc.fewshot.scenes import set_scene
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings, default_settings
-from robusttc.fewshot.spaces import Metrics, Space, train_metrics
+from robusttc.fewshot.spaces import Metrics, Space
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 
 QUICK = FewShotSettings(metric=MetricSettings(steps=3), rehearsals=1)
@@ -99,9 +100,10 @@ def test_pooled_classifiers_of_words_and_of_one_label() -> None:
     assert part is not None
     assert part.probabilities(inputs).argmax(axis=1).tolist() == [0, 0, 1, 1]
     assert train_pooled(inputs, [one], n_labels=2, settings=settings) is None
-    shared, pools = train_pools(
-        inputs, [both, one], {0: ("both",), 1: ("one",)}, n_labels=2, settings=settings
-    )
+    teacher = Teacher(inputs, [both, one], settings=settings, seed=0, n_labels=2)
+    lesson = Lesson("whole", ("both", "one"), {0: ("both",), 1: ("one",)})
+    teacher.teach([lesson])
+    shared, pools = teacher.pools(lesson)
     assert shared is not None
     assert set(pools) == {0}
     with pytest.raises(UsageError, match="no vector of their own"):

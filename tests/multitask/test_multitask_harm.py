@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from planted_vectors import make_planted_vectors
 
-from robusttc.multitask.culprits import estimate_culprits, mates_of, retrain_culprits
+from robusttc.multitask.culprits import estimate_culprits, mates_of
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.harm import judge
+from robusttc.multitask.retraining import retrain_culprits
 from robusttc.multitask.settings import MultiTaskSettings
 
 # So narrow that the layer must choose whom to serve.

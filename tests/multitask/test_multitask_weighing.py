@@ -18,7 +18,7 @@ from robusttc.multitask.choosing import choose, has_clusters
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.joint import TaskPart, train_jointly
 from robusttc.multitask.label_sharing import label_groups
-from robusttc.multitask.out_of_fold import OutOfFold
+from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.weighing import Weights, learn, mix, weigh
 from robusttc.seeds import numpy_generator
@@ -108,10 +108,9 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them() -> None
             assert not held & set(fold.parts[task.name].items.tolist())
     for task in planted.tasks:
         assert sorted(rows.held[task.name].rows.tolist()) == task.rows("train").tolist()
-    own = rows.predict_own()
-    shared = rows.predict_shared()
+    own, shared = rows.predict("own", "shared")
     # Tasks alone in their clusters are asked of their own models.
-    alone = rows.predict_clusters(dict.fromkeys(planted.tasks.names, -1), from_shared=True, title="x")
+    (alone,) = rows.predict(ClusterModels(dict.fromkeys(planted.tasks.names, -1), from_shared=True))
     assert all(np.array_equal(alone[name], own[name]) for name in own)
     assert not any(np.array_equal(shared[name], own[name]) for name in own)
 
@@ -120,7 +119,7 @@ def test_validation_rows_can_be_held_out_in_place_of_folds() -> None:
     planted = make_planted_vectors(4, 1, seed=0)
     prepared = planted.encoder.prepare(planted.tasks)
     rows = OutOfFold(planted.tasks, prepared, n_folds=None, settings=QUICK, seed=0)
-    own = rows.predict_own()
+    (own,) = rows.predict("own")
     for task in planted.tasks:
         assert rows.held[task.name].rows.tolist() == task.rows("valid").tolist()
         assert len(rows.folds[0].parts[task.name].items) == len(task.rows("train"))

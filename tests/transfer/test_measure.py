@@ -20,10 +20,12 @@ from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, RobustTCError, UnknownTaskError, UsageError
 from robusttc.progress import Progress, ProgressEvent
 from robusttc.scores import TransferScores
-from robusttc.transfer.measure import collect_scores, measure_source, measure_transfer
+from robusttc.transfer.blocks import score_block
+from robusttc.transfer.measure import collect_scores, measure_transfer
 from robusttc.transfer.pairs import choose_pairs
 from robusttc.transfer.plan import make_plan
 from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer.sources import train_source
 
 TRAINING = TrainingSettings(width=6, epochs=2, min_steps=6, batch_size=8)
 SETTINGS = TransferSettings(training=TRAINING)
@@ -149,7 +151,7 @@ def test_blocks_in_any_order() -> None:
     tasks, encoder = planted_tasks()
     prepared = encoder.prepare(tasks)
     plan = make_plan(tasks, prepared, choose_pairs(tasks.names, "all"), settings=SETTINGS, seed=0)
-    blocks = [measure_source(plan, source) for source in plan.sources]
+    blocks = [score_block(plan, source, train_source(plan, source)) for source in plan.sources]
     expected = measure_transfer(tasks, encoder=encoder, settings=SETTINGS)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(blocks))

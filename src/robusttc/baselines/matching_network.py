@@ -15,9 +15,10 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.fewshot.episodes import SourceRows
+from robusttc.fewshot.lessons import train_metrics
 from robusttc.fewshot.matching import match
 from robusttc.fewshot.settings import FewShotSettings, default_settings
-from robusttc.fewshot.spaces import Space, train_metrics
+from robusttc.fewshot.spaces import Space
 from robusttc.progress import Progress
 from robusttc.seeds import RandomState
 

@@ -10,11 +10,15 @@ from typing import Annotated
 
 import typer
 
+from robusttc.cli.adapt import adapt
 from robusttc.cli.cluster import cluster
 from robusttc.cli.console import print_error
 from robusttc.cli.demo import demo
+from robusttc.cli.evaluate import evaluate
+from robusttc.cli.fit import fit
 from robusttc.cli.inspect import inspect
 from robusttc.cli.measure import measure
+from robusttc.cli.predict import predict
 from robusttc.errors import ExitCode, RobustTCError
 from robusttc.version import __version__
 
@@ -32,6 +36,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(inspect)
+app.command()(fit)
+app.command()(evaluate)
+app.command()(predict)
+app.command()(adapt)
 app.command()(measure)
 app.command()(cluster)
 app.command()(demo)

@@ -98,7 +98,7 @@ def measure(
     from robusttc.transfer.measure import measure_transfer
     from robusttc.transfer.pairs import parse_pairs
     from robusttc.transfer.settings import TransferSettings
-    from robusttc.transfer.workers import check_workers
+    from robusttc.work.process_executor import check_workers
 
     settings = TransferSettings(kind=kind)
     chosen_pairs = parse_pairs(pairs)

@@ -71,6 +71,10 @@ class SentenceEncoder:
             self._loaded = loaded
         return self._loaded
 
+    def open_cache(self) -> VectorCache:
+        """Give the cache where the vectors are kept."""
+        return VectorCache() if self._cache is None else self._cache
+
     def _read_changes(self) -> tuple[dict[str, NDArray[np.float32]] | None, str | None]:
         if isinstance(self.changes, Path):
             changes, manifest = read_changes(self.changes)
@@ -109,7 +113,7 @@ class SentenceEncoder:
         """
         texts, items = distinct_texts(tasks, splits)
         model = self._load()
-        cache = VectorCache() if self._cache is None else self._cache
+        cache = self.open_cache()
         n_texts, n_done = len(texts), 0
 
         def compute(missing: list[str]) -> object:

@@ -11,6 +11,7 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import WordInputs
 from robusttc.fewshot.deciding import THRESHOLD, judge
+from robusttc.fewshot.lessons import Teacher
 from robusttc.fewshot.rehearsal import rehearse
 from robusttc.fewshot.settings import FewShotSettings, Strategy, check_integer, default_settings
 from robusttc.fewshot.sources import make_ready
@@ -18,6 +19,7 @@ from robusttc.fewshot.support_set import is_tuned
 from robusttc.learning.groups import check_groups, members
 from robusttc.learning.verdict import Verdict
 from robusttc.progress import Progress
+from robusttc.work.units import Workshop
 
 __all__ = ["assess_fewshot", "find_clusters"]
 
@@ -31,6 +33,7 @@ def assess_fewshot(
     settings: FewShotSettings | None = None,
     n_random: int = 1,
     seed: int = 0,
+    workshop: Workshop | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Hold out source tasks, play them as few-shot targets, and tell whether clusters helped them.
@@ -51,6 +54,8 @@ def assess_fewshot(
         How many draws of random clusters are compared with; 0 for none.
     seed
         The seed of the run.
+    workshop
+        Who trains, see `robusttc.work.units`; None trains here.
     progress
         Told after every held-out task.
 
@@ -77,6 +82,7 @@ def assess_fewshot(
         chosen = settings or default_settings(
             strategy, words=isinstance(ready.inputs, WordInputs), tuned=is_tuned(encoder)
         )
+        shared_labels = next(iter(sources)).label_names if sources.same_label_sets else None
         rehearsal = rehearse(
             ready.inputs,
             ready.sources,
@@ -84,9 +90,18 @@ def assess_fewshot(
             strategy=strategy,
             settings=chosen,
             threshold=THRESHOLD,
-            shared_labels=next(iter(sources)).label_names if sources.same_label_sets else None,
+            shared_labels=shared_labels,
             n_random=n_random,
             seed=seed,
+            teacher=Teacher(
+                ready.inputs,
+                ready.sources,
+                settings=chosen,
+                seed=seed,
+                n_labels=len(shared_labels or ()),
+                workshop=workshop,
+                progress=progress,
+            ),
             progress=progress,
         )
     return judge(rehearsal, seed)

@@ -39,7 +39,7 @@ def tune_threshold(rehearsal: Rehearsal, way: str) -> float:
         values = []
         for one in rehearsal.played:
             mixed = float((one.probabilities[way].argmax(axis=1) == one.codes).mean())
-            is_out = one.adapted[way].best_accuracy < threshold
+            is_out = one.best_accuracy[way] < threshold
             values.append(one.own_accuracy if is_out and one.own_accuracy is not None else mixed)
         if values and float(np.mean(values)) > best + 1e-12:
             best, chosen = float(np.mean(values)), threshold

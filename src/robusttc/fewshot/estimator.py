@@ -24,9 +24,10 @@ from robusttc.fewshot.assessment import assess_fewshot, find_clusters
 from robusttc.fewshot.deciding import THRESHOLD, judge, tune_threshold
 from robusttc.fewshot.fitted import Fitted, load_fitted, save_fitted
 from robusttc.fewshot.knowledge import learn
+from robusttc.fewshot.lessons import Lesson, Teacher
 from robusttc.fewshot.model import FewShotModel
 from robusttc.fewshot.nearest import find_nearest, make_landmarks
-from robusttc.fewshot.rehearsal import rehearse
+from robusttc.fewshot.rehearsal import plan_rounds, rehearse
 from robusttc.fewshot.settings import FewShotSettings, Strategy, check_number, default_settings
 from robusttc.fewshot.sources import make_ready
 from robusttc.fewshot.support_set import check_support, is_tuned
@@ -36,6 +37,7 @@ from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
 from robusttc.progress import Progress
 from robusttc.seeds import RandomState, run_seed
+from robusttc.work.units import Workshop
 
 __all__ = ["ClusterFewShot", "assess_fewshot"]
 
@@ -147,6 +149,7 @@ class ClusterFewShot:
         tasks: TaskSet,
         labels: ArrayLike | Mapping[str, int] | None = None,
         *,
+        workshop: Workshop | None = None,
         progress: Progress | None = None,
     ) -> ClusterFewShot:
         """Learn from the rows of source tasks in ``train`` and ``valid``.
@@ -157,6 +160,8 @@ class ClusterFewShot:
             The sources. One with ``may_share=False`` teaches nothing.
         labels
             The cluster of every task, in order or by name, -1 for none; None for no clusters at all.
+        workshop
+            Who trains, see `robusttc.work.units`; None trains here, one metric after the other.
         progress
             Who is told how far it is.
 
@@ -166,6 +171,13 @@ class ClusterFewShot:
             If a parameter or the labels cannot be used.
         DataError
             If no source has two labels of at least two rows.
+        WorkError
+            If the workshop could not train a metric of all sources.
+
+        Warns
+        -----
+        DoubtWarning
+            If the workshop could not train the metric of some cluster, which goes without it.
         """
         self._check(tasks)
         seed = run_seed(self.random_state)
@@ -184,6 +196,19 @@ class ClusterFewShot:
             )
             shared_labels = next(iter(sources)).label_names if sources.same_label_sets else None
             threshold = THRESHOLD if self.threshold == "auto" else float(self.threshold)
+            teacher = Teacher(
+                ready.inputs,
+                ready.sources,
+                settings=settings,
+                seed=seed,
+                n_labels=len(shared_labels or ()),
+                workshop=workshop,
+                progress=progress,
+            )
+            whole = Lesson("whole", tuple(source.name for source in ready.sources), clusters)
+            rounds = plan_rounds(ready.sources, clusters, settings=settings, seed=seed)
+            # What is rehearsed with and what serves do not need each other: trained together.
+            teacher.teach([*(lesson for one in rounds for lesson in one.lessons.values()), whole])
             rehearsal = rehearse(
                 ready.inputs,
                 ready.sources,
@@ -194,6 +219,7 @@ class ClusterFewShot:
                 shared_labels=shared_labels,
                 with_own=self.threshold == "auto",
                 seed=seed,
+                teacher=teacher,
                 progress=progress,
             )
             if self.threshold == "auto":
@@ -202,20 +228,12 @@ class ClusterFewShot:
             serve = self._decide(verdict, bool(clusters))
             way = "cluster" if serve and clusters else "shared"
             knowledge = learn(
-                ready.inputs,
-                ready.sources,
-                clusters,
-                strategy=self.strategy,
-                settings=settings,
-                threshold=threshold,
-                shared_labels=shared_labels,
-                seed=seed,
-                progress=progress,
+                teacher, whole, strategy=self.strategy, threshold=threshold, shared_labels=shared_labels
             )
             cluster_of = {name: number for number, names in clusters.items() for name in names}
             temperatures = fit_temperatures(rehearsal, way, cluster_of)
             space = knowledge.metrics.shared
-            scope, area = learn_scope(rehearsal, way, cluster_of, space=space, inputs=ready.inputs, seed=seed)
+            scope, area = learn_scope(rehearsal, way, space=space, inputs=ready.inputs)
             fitted = Fitted(
                 dataclasses.replace(knowledge, clusters_serve=serve, gate=rehearsal.gate),
                 ready.reader,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.fewshot.adapting import Adapted, Support, adapt_blend, adapt_paper, adapt_pooled
-from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.gate import Gate, Marks, make_marks
+from robusttc.fewshot.lessons import Lesson, Teacher
 from robusttc.fewshot.parts import LinearPart
-from robusttc.fewshot.pooled import train_pools
 from robusttc.fewshot.settings import FewShotSettings, Strategy
-from robusttc.fewshot.spaces import Metrics, train_metrics
-from robusttc.progress import Progress
+from robusttc.fewshot.spaces import Metrics
 
 __all__ = ["Knowledge", "learn"]
 
@@ -78,57 +75,49 @@ class Knowledge:
 
 
 def learn(
-    inputs: FrozenInputs,
-    sources: Sequence[SourceRows],
-    clusters: Mapping[int, Sequence[str]],
+    teacher: Teacher,
+    lesson: Lesson,
     *,
     strategy: Strategy,
-    settings: FewShotSettings,
     threshold: float,
     shared_labels: tuple[str, ...] | None = None,
-    like: Knowledge | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
 ) -> Knowledge:
-    """Learn all that the sources teach.
+    """Learn all that a lesson teaches; what the teacher has trained already is taken from it.
 
     Parameters
     ----------
-    inputs, sources, clusters
-        The frozen inputs, the tasks, and the names of the tasks of each cluster.
-    strategy, settings, threshold, seed
-        How.
+    teacher, lesson
+        Who teaches, and what.
+    strategy, threshold
+        How new tasks will be adapted to.
     shared_labels
-        The labels that all sources have, which are to have pooled classifiers too; None where they differ.
-    like
-        What was learned from the same sources with other clusters: what is shared by all is taken from it.
-    progress
-        Told after every metric.
+        The labels that all sources have; None where they differ.
 
     Raises
     ------
     DataError
         If no episode can be drawn from any task.
+    WorkError
+        If the shared metric could not be trained.
     """
-    metrics = train_metrics(
-        inputs,
-        sources,
-        clusters,
-        settings=settings,
-        shared=None if like is None else like.metrics.shared,
-        seed=seed,
-        progress=progress,
-    )
-    shared_pool: LinearPart | None = None
-    pools: dict[int, LinearPart] = {}
-    if shared_labels is not None:
-        shared_pool, pools = train_pools(
-            inputs, sources, clusters, n_labels=len(shared_labels), settings=settings, seed=seed
-        )
+    teacher.teach([lesson])
+    metrics = teacher.metrics(lesson)
+    shared_pool, pools = teacher.pools(lesson)
     marks: Marks | None = None
+    material = teacher.material
     if metrics.clusters and strategy == "blend":
         space = metrics.shared if metrics.frozen is None else metrics.frozen
-        marks = make_marks(space, inputs, sources, clusters)
+        sources = [material.sources[name] for name in lesson.names]
+        marks = make_marks(space, material.inputs, sources, lesson.clusters)
     return Knowledge(
-        strategy, settings, threshold, seed, True, metrics, shared_labels, shared_pool, pools, marks
+        strategy,
+        material.settings,
+        threshold,
+        material.seed,
+        True,
+        metrics,
+        shared_labels,
+        shared_pool,
+        pools,
+        marks,
     )

@@ -26,7 +26,7 @@ from robusttc.fewshot.settings import MetricSettings
 from robusttc.progress import Progress, report
 from robusttc.seeds import numpy_generator
 
-__all__ = ["first_metric", "train_metric"]
+__all__ = ["check_usable", "first_metric", "train_metric"]
 
 Floats = NDArray[np.float32]
 
@@ -109,13 +109,7 @@ def train_metric(
     >>> bool(abs(metric.parameters()["weight"][0]).sum() > abs(metric.parameters()["weight"][1]).sum())
     True
     """
-    usable = sorted(usable_sources(sources), key=lambda source: source.name)
-    if not usable:
-        raise DataError(
-            "no task can be played as a few-shot task",
-            got=f"{len(sources):,} tasks",
-            expected="a task with two labels of at least two rows each",
-        )
+    usable = sorted(check_usable(sources), key=lambda source: source.name)
     generator = numpy_generator(seed, "metric", [source.name for source in usable])
     if start is None:
         layer = first_metric(
@@ -149,6 +143,24 @@ def train_metric(
             optimiser.step(gradients)
             report(progress, "metric", step + 1, settings.steps, "steps")
     return layer
+
+
+def check_usable(sources: Sequence[SourceRows]) -> tuple[SourceRows, ...]:
+    """Give the tasks that episodes can be drawn from.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    """
+    usable = usable_sources(sources)
+    if not usable:
+        raise DataError(
+            "no task can be played as a few-shot task",
+            got=f"{len(sources):,} tasks",
+            expected="a task with two labels of at least two rows each",
+        )
+    return usable
 
 
 def draw(source: SourceRows, settings: MetricSettings, generator: np.random.Generator) -> Episode:

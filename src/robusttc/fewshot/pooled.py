@@ -6,7 +6,7 @@ tasks are put together and one classifier learns them all; its probabilities are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,7 +19,7 @@ from robusttc.fewshot.parts import LinearPart
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.seeds import numpy_generator
 
-__all__ = ["train_pooled", "train_pools"]
+__all__ = ["train_pooled"]
 
 # The inverse strength of the penalty where thousands of rows of many tasks are put together.
 POOLED_C = 3.0
@@ -64,24 +64,3 @@ def train_pooled(
         generator = numpy_generator(seed, "pooled", [source.name for source in ordered])
         model = train_model(own, codes, n_labels=n_labels, settings=settings.layer, generator=generator)
         return LinearPart(model.layer, False, (1.0,), ((model.head_weight, model.head_bias),))
-
-
-def train_pools(
-    inputs: FrozenInputs,
-    sources: Sequence[SourceRows],
-    clusters: Mapping[int, Sequence[str]],
-    *,
-    n_labels: int,
-    settings: FewShotSettings,
-    seed: int = 0,
-) -> tuple[LinearPart | None, dict[int, LinearPart]]:
-    """Train the classifier of all tasks, and one a cluster; a cluster of one label has none."""
-    by_name = {source.name: source for source in sources}
-    shared = train_pooled(inputs, sources, n_labels=n_labels, settings=settings, seed=seed)
-    pools: dict[int, LinearPart] = {}
-    for number, names in sorted(clusters.items()):
-        own = [by_name[name] for name in names if name in by_name]
-        pool = train_pooled(inputs, own, n_labels=n_labels, settings=settings, seed=seed)
-        if pool is not None:
-            pools[number] = pool
-    return shared, pools

@@ -8,7 +8,6 @@ that is held out is weighed by a gate that was learned from others.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,53 +15,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.fewshot.adapting import Adapted, Support, accuracy, own_model
 from robusttc.fewshot.episodes import SourceRows, usable_sources
 from robusttc.fewshot.gate import Evidence, Gate, cross_fit, fit_gate
 from robusttc.fewshot.knowledge import Knowledge, learn
-from robusttc.fewshot.parts import mix_parts
+from robusttc.fewshot.lessons import Lesson, Teacher
+from robusttc.fewshot.playing import (
+    Played,
+    Theatre,
+    evidence_unit,
+    play_unit,
+    read_evidence,
+    read_played,
+)
 from robusttc.fewshot.scenes import Scene, set_scenes
 from robusttc.fewshot.settings import FewShotSettings, Strategy
+from robusttc.fewshot.units import STAGE
+from robusttc.learning.bench import Bench, warn_of_tasks
 from robusttc.learning.groups import members, random_groups_like
-from robusttc.progress import Progress, report
+from robusttc.learning.one_bar import OneBar
+from robusttc.progress import Progress
 from robusttc.seeds import numpy_generator
+from robusttc.work.units import Payload, Workshop
 
-__all__ = ["LEAST_TASKS", "Played", "Rehearsal", "rehearse"]
+__all__ = ["LEAST_TASKS", "Rehearsal", "plan_rounds", "rehearse"]
 
 # With fewer usable sources none is held out: what is left would teach too little.
 LEAST_TASKS = 6
 # So many held-out tasks give an interval that tells half a point from none, on intent tasks.
 ENOUGH_TASKS = 30
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Played:
-    """One held-out task with one support set.
-
-    Attributes
-    ----------
-    name
-        The task.
-    support, queries
-        Items of the frozen inputs.
-    codes
-        The labels of the queries.
-    probabilities
-        What the predictor gave the queries, by the way of predicting: ``shared``, ``cluster``, ``random 0``
-        and so on.
-    adapted
-        How the predictor came about, by the same.
-    own_accuracy
-        The accuracy of the task's own model, where it was asked for.
-    """
-
-    name: str
-    support: Support
-    queries: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    probabilities: dict[str, NDArray[np.float64]]
-    adapted: dict[str, Adapted]
-    own_accuracy: float | None = None
+# Texts from outside that a task is shown.
+MAX_OUTSIDE = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +77,7 @@ def rehearse(
     with_own: bool = False,
     n_random: int = 1,
     seed: int = 0,
+    teacher: Teacher | None = None,
     progress: Progress | None = None,
 ) -> Rehearsal:
     """Hold out a share of the sources, learn from the rest, and play the held-out ones as targets.
@@ -110,97 +93,151 @@ def rehearse(
         Whether the task's own model is tried too, which tuning the threshold needs.
     n_random
         How many draws of random clusters are compared with.
+    teacher
+        Who trains; None trains here.
     progress
         Told after every held-out task.
     """
-    usable = sorted(usable_sources(sources), key=lambda source: source.name)
-    if len(usable) < LEAST_TASKS:
-        return Rehearsal(())
-    rounds = deal_rounds([source.name for source in usable], settings.held_out, seed)
+    rounds = plan_rounds(sources, clusters, settings=settings, n_random=n_random, seed=seed)
+    teacher = teacher or Teacher(
+        inputs, sources, settings=settings, seed=seed, n_labels=len(shared_labels or ())
+    )
+    teacher.teach([lesson for one in rounds for lesson in one.lessons.values()])
     ways_of: list[dict[str, Knowledge]] = []
     scenes: list[Scene] = []
-    for number, held_names in enumerate(rounds):
-        rest = sorted(
-            (source for source in sources if source.name not in held_names), key=lambda source: source.name
-        )
+    for number, one in enumerate(rounds):
         ways_of.append(
-            learn_ways(
-                inputs,
-                rest,
-                clusters,
-                strategy=strategy,
-                settings=settings,
-                threshold=threshold,
-                shared_labels=shared_labels,
-                n_random=n_random,
-                seed=seed,
-            )
+            {
+                way: learn(
+                    teacher, lesson, strategy=strategy, threshold=threshold, shared_labels=shared_labels
+                )
+                for way, lesson in one.lessons.items()
+            }
         )
-        held = [source for source in usable if source.name in held_names]
         scenes += set_scenes(
-            inputs, held, shared_labels, n_draws=settings.rehearsals, number=number, seed=seed
+            inputs, one.held, shared_labels, n_draws=settings.rehearsals, number=number, seed=seed
         )
-    examples = gather_examples(scenes, ways_of, clusters)
-    gates = cross_fit(examples, seed)
-    played: list[Played] = []
-    for done, scene in enumerate(scenes, start=1):
-        ways = dict(ways_of[scene.number])
-        if "cluster" in ways:
-            ways["cluster"] = dataclasses.replace(ways["cluster"], gate=gates.get(scene.source.name))
-        played.append(play(inputs, scene, ways, with_own=with_own))
-        report(progress, "rehearsal", done, len(scenes), "support sets")
-    return Rehearsal(tuple(played), fit_gate([(evidence, own) for _, evidence, own in examples]))
+    theatre = Theatre(inputs, tuple(scenes), choose_outside(scenes, clusters, seed), tuple(ways_of), with_own)
+    return play_scenes(theatre, clusters, seed=seed, workshop=teacher.workshop, progress=progress)
 
 
-def learn_ways(
-    inputs: FrozenInputs,
-    rest: Sequence[SourceRows],
+def play_scenes(
+    theatre: Theatre,
     clusters: Mapping[int, Sequence[str]],
     *,
-    strategy: Strategy,
-    settings: FewShotSettings,
-    threshold: float,
-    shared_labels: tuple[str, ...] | None,
-    n_random: int,
     seed: int,
-) -> dict[str, Knowledge]:
-    """Learn from the tasks that are not held out: with no clusters, with these, and with random ones."""
-    by_way: dict[str, Mapping[int, Sequence[str]]] = {"shared": {}}
-    if clusters:
-        by_way["cluster"] = clusters
-        for draw in range(n_random):
-            by_way[f"random {draw}"] = random_clusters(clusters, rest, seed, draw)
-    ways: dict[str, Knowledge] = {}
-    for way, groups in by_way.items():
-        ways[way] = learn(
-            inputs,
-            rest,
-            groups,
-            strategy=strategy,
-            settings=settings,
-            threshold=threshold,
-            shared_labels=shared_labels,
-            like=ways.get("shared"),
-            seed=seed,
-        )
-    return ways
+    workshop: Workshop | None = None,
+    progress: Progress | None = None,
+) -> Rehearsal:
+    """Play all scenes: first without a gate, to teach one, then each with a gate that others have taught."""
+    by_task: dict[str, list[int]] = {}
+    for place, scene in enumerate(theatre.scenes):
+        by_task.setdefault(scene.source.name, []).append(place)
+    teaches = [
+        places
+        for places in by_task.values()
+        for knowledge in [theatre.ways_of[theatre.scenes[places[0]].number].get("cluster")]
+        if knowledge is not None and knowledge.marks is not None
+    ]
+    bar = OneBar(progress, "rehearsal", len(teaches) + len(by_task), "tasks")
+    with Bench(STAGE, workshop, bar) as bench:
+        bench.lay_out(theatre)
+        found = bench.do([evidence_unit(theatre, places) for places in teaches])
+        examples = gather_examples(theatre, teaches, found, clusters)
+        gates = cross_fit(examples, seed)
+        units = [play_unit(theatre, places, gates.get(name)) for name, places in by_task.items()]
+        results = dict(zip(by_task, bench.do(units), strict=True))
+    warn_of_tasks(
+        "some tasks could not be played as few-shot targets",
+        (name for name, payload in results.items() if payload is None),
+    )
+    by_place: dict[int, Played] = {}
+    for name, payload in results.items():
+        if payload is not None:
+            played = read_played(theatre, by_task[name], payload)
+            by_place |= dict(zip(by_task[name], played, strict=True))
+    gate = fit_gate([(evidence, own) for _, evidence, own in examples])
+    return Rehearsal(tuple(by_place[place] for place in sorted(by_place)), gate)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """Tasks that are held out together, and what is learned from the others, by the way of predicting."""
+
+    held: tuple[SourceRows, ...]
+    lessons: dict[str, Lesson]
+
+
+def plan_rounds(
+    sources: Sequence[SourceRows],
+    clusters: Mapping[int, Sequence[str]],
+    *,
+    settings: FewShotSettings,
+    n_random: int = 1,
+    seed: int = 0,
+) -> list[Round]:
+    """Say what is held out, and what is learned: with no clusters, with these, and with random ones."""
+    usable = sorted(usable_sources(sources), key=lambda source: source.name)
+    if len(usable) < LEAST_TASKS:
+        return []
+    rounds = []
+    dealt = deal_rounds([source.name for source in usable], settings.held_out, seed)
+    for number, held_names in enumerate(dealt):
+        rest = sorted(source.name for source in sources if source.name not in held_names)
+        by_way: dict[str, Mapping[int, Sequence[str]]] = {"shared": {}}
+        if clusters:
+            by_way["cluster"] = clusters
+            for draw in range(n_random):
+                by_way[f"random {draw}"] = random_clusters(clusters, rest, seed, draw)
+        lessons = {way: Lesson(f"round {number}", tuple(rest), own) for way, own in by_way.items()}
+        rounds.append(Round(tuple(source for source in usable if source.name in held_names), lessons))
+    return rounds
 
 
 def gather_examples(
-    scenes: Sequence[Scene], ways_of: Sequence[Mapping[str, Knowledge]], clusters: Mapping[int, Sequence[str]]
+    theatre: Theatre,
+    teaches: Sequence[Sequence[int]],
+    found: Sequence[Payload | None],
+    clusters: Mapping[int, Sequence[str]],
 ) -> list[tuple[str, Evidence, int]]:
     """Give the name and the evidence of each held-out task, and the place of its own cluster in it."""
     number_of = {name: number for number, names in clusters.items() for name in names}
     examples = []
-    for scene in scenes:
-        knowledge = ways_of[scene.number].get("cluster")
-        if knowledge is None or knowledge.marks is None:
-            continue
-        adapted = knowledge.adapt(scene.support, ())
-        own, known = number_of.get(scene.source.name), list(adapted.weights)
-        if adapted.evidence is not None and own in known:
-            examples.append((scene.source.name, adapted.evidence, known.index(own)))
+    for places, payload in zip(teaches, found, strict=True):
+        name = theatre.scenes[places[0]].source.name
+        for known, evidence in [] if payload is None else read_evidence(payload):
+            if evidence is not None and number_of.get(name) in known:
+                examples.append((name, evidence, known.index(number_of[name])))
     return examples
+
+
+def choose_outside(
+    scenes: Sequence[Scene], clusters: Mapping[int, Sequence[str]], seed: int
+) -> tuple[NDArray[np.int64], ...]:
+    """Give for the first scene of each task queries of tasks of other clusters; for other scenes none.
+
+    Without several clusters, queries of all other tasks. None of them is a query of the task itself.
+    """
+    cluster_of = {name: number for number, names in clusters.items() for name in names}
+    first: dict[str, Scene] = {}
+    for scene in scenes:
+        first.setdefault(scene.source.name, scene)
+    several = len({cluster_of.get(name) for name in first}) > 1
+    nothing = np.zeros(0, dtype=np.int64)
+    chosen = []
+    for scene in scenes:
+        name = scene.source.name
+        if first[name] is not scene:
+            chosen.append(nothing)
+            continue
+        others = [
+            other.queries
+            for other_name, other in first.items()
+            if other_name != name and (not several or cluster_of.get(other_name) != cluster_of.get(name))
+        ]
+        outside = np.setdiff1d(np.concatenate([nothing, *others]), np.unique(scene.queries))
+        chosen.append(numpy_generator(seed, "outside", [name]).permutation(outside)[:MAX_OUTSIDE])
+    return tuple(chosen)
 
 
 def deal_rounds(names: Sequence[str], share: float, seed: int) -> list[frozenset[str]]:
@@ -224,26 +261,9 @@ def deal_rounds(names: Sequence[str], share: float, seed: int) -> list[frozenset
 
 
 def random_clusters(
-    clusters: Mapping[int, Sequence[str]], sources: Sequence[SourceRows], seed: int, draw: int
+    clusters: Mapping[int, Sequence[str]], sources: Sequence[str], seed: int, draw: int
 ) -> dict[int, tuple[str, ...]]:
     """Deal tasks at random to clusters of the same sizes."""
     number_of = {name: number for number, names in clusters.items() for name in names}
-    names = [source.name for source in sources if source.name in number_of]
+    names = [name for name in sources if name in number_of]
     return members(names, random_groups_like([number_of[name] for name in names], seed, draw))
-
-
-def play(inputs: FrozenInputs, scene: Scene, ways: Mapping[str, Knowledge], *, with_own: bool) -> Played:
-    """Play a task as a few-shot target."""
-    support = scene.support
-    adapted = {way: knowledge.adapt(support, scene.label_names) for way, knowledge in ways.items()}
-    read = inputs.take(scene.queries)
-    probabilities = {way: mix_parts(one.parts, one.shares, read) for way, one in adapted.items()}
-    own_accuracy = None
-    if with_own:
-        knowledge = ways["shared"]
-        own = own_model(support, knowledge.metrics.frozen, knowledge.settings, knowledge.seed)
-        everything = np.ones(len(scene.queries), dtype=np.bool_)
-        own_accuracy = accuracy(own.probabilities(read), scene.codes, everything)
-    return Played(
-        scene.source.name, support, scene.queries, scene.codes, probabilities, adapted, own_accuracy
-    )

@@ -16,7 +16,7 @@ from robusttc.fewshot.episodes import SourceRows
 from robusttc.learning.label_words import carries_words, label_words
 from robusttc.progress import Progress
 
-__all__ = ["ReadySources", "make_ready"]
+__all__ = ["ReadySources", "label_texts", "make_ready"]
 
 # A source teaches with all its rows but those that judge.
 SPLITS = ("train", "valid")
@@ -57,11 +57,7 @@ def make_ready(
     """
     words: dict[str, list[str]] = {}
     if use_label_names and not isinstance(encoder, FeatureEncoder):
-        words = {
-            task.name: [label_words(label) for label in task.label_names]
-            for task in tasks
-            if carries_words(task.label_names)
-        }
+        words = label_texts(tasks)
     named = sorted({name for names in words.values() for name in names})
     extra = [Task(free_name(tasks), named, ["name"] * len(named))] if named else []
     prepared = encoder.prepare(TaskSet([*tasks, *extra]), splits=SPLITS, progress=progress)
@@ -85,6 +81,22 @@ def make_ready(
             )
         )
     return ReadySources(prepared.inputs, tuple(sources), reader_of(encoder, prepared))
+
+
+def label_texts(tasks: TaskSet) -> dict[str, list[str]]:
+    """Give the words of the labels of every task whose labels carry words: texts that are read too.
+
+    Examples
+    --------
+    >>> tasks = TaskSet([Task("a", ["hi", "bye"], ["say_hi", "leave"]), Task("b", ["hi"], ["0"])])
+    >>> label_texts(tasks)
+    {'a': ['leave', 'say hi']}
+    """
+    return {
+        task.name: [label_words(label) for label in task.label_names]
+        for task in tasks
+        if carries_words(task.label_names)
+    }
 
 
 def free_name(tasks: TaskSet) -> str:

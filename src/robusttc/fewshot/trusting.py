@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.fewshot.losses import unit_rows
-from robusttc.fewshot.parts import mix_parts
-from robusttc.fewshot.rehearsal import Played, Rehearsal
+from robusttc.fewshot.playing import Played
+from robusttc.fewshot.rehearsal import Rehearsal
 from robusttc.fewshot.spaces import Space
 from robusttc.learning.calibration import (
     Coverage,
@@ -22,13 +22,11 @@ from robusttc.learning.calibration import (
     sharpen,
 )
 from robusttc.learning.scope import ScopeExample, ScopeModel, auroc, fit_scope
-from robusttc.seeds import numpy_generator
 
 __all__ = ["Trust", "borrow_temperature", "fit_temperatures", "learn_scope", "measure_trust"]
 
 # A temperature from fewer queries than these says more about the queries than about the predictor.
 FEWEST_ROWS = 60
-MAX_OUTSIDE = 40
 THRESHOLDS = (0.5, 0.7, 0.9)
 # The temperature of all held-out tasks together has no cluster's number.
 SHARED = -1
@@ -130,42 +128,25 @@ def scope_directions(space: Space, inputs: FrozenInputs) -> NDArray[np.float32]:
     return np.asarray(unit_rows(space.represent(inputs)), dtype=np.float32)
 
 
-def scope_example(
-    one: Played, others: Sequence[Played], way: str, *, space: Space, inputs: FrozenInputs, seed: int
-) -> ScopeExample | None:
-    """Show a task its own queries, and queries of other tasks that none of its texts equal."""
-    own = np.unique(one.queries)
-    pool = np.concatenate([np.zeros(0, dtype=np.int64), *(other.queries for other in others)])
-    outside = np.setdiff1d(pool, own)
-    if len(outside) == 0:
+def scope_example(one: Played, way: str, *, space: Space, inputs: FrozenInputs) -> ScopeExample | None:
+    """Show a task its own queries, and queries of other tasks; None where there are no others."""
+    if len(one.outside) == 0:
         return None
-    outside = numpy_generator(seed, "outside", [one.name]).permutation(outside)[:MAX_OUTSIDE]
-    adapted = one.adapted[way]
-    read = inputs.take(outside)
-    confidence = [
-        one.probabilities[way].max(axis=1),
-        mix_parts(adapted.parts, adapted.shares, read).max(axis=1),
-    ]
+    rows = np.concatenate([one.queries, one.outside])
     return ScopeExample(
         scope_directions(space, one.support.inputs),
-        np.concatenate([scope_directions(space, inputs.take(one.queries)), scope_directions(space, read)]),
-        np.concatenate(confidence),
-        np.repeat([False, True], [len(one.queries), len(outside)]),
+        scope_directions(space, inputs.take(rows)),
+        np.concatenate([one.probabilities[way].max(axis=1), one.outside_confidence[way]]),
+        np.repeat([False, True], [len(one.queries), len(one.outside)]),
     )
 
 
 def learn_scope(
-    rehearsal: Rehearsal,
-    way: str,
-    cluster_of: Mapping[str, int],
-    *,
-    space: Space,
-    inputs: FrozenInputs,
-    seed: int = 0,
+    rehearsal: Rehearsal, way: str, *, space: Space, inputs: FrozenInputs
 ) -> tuple[ScopeModel | None, float]:
     """Learn what is out of scope from held-out tasks, where texts of other clusters stand for the outside.
 
-    Without clusters, texts of all other tasks do.
+    Which these are, see `robusttc.fewshot.rehearsal.choose_outside`.
 
     Returns
     -------
@@ -173,21 +154,8 @@ def learn_scope(
         The model that new tasks borrow, and how well one learned from half of the tasks does on the other
         half; None and NaN where there are fewer than four tasks.
     """
-    seen: dict[str, Played] = {}
-    for one in rehearsal.played:
-        seen.setdefault(one.name, one)
-    several = len({cluster_of.get(name) for name in seen}) > 1
-    examples: list[ScopeExample] = []
-    for one in seen.values():
-        others = [
-            other
-            for other in seen.values()
-            if other.name != one.name
-            and (not several or cluster_of.get(other.name) != cluster_of.get(one.name))
-        ]
-        example = scope_example(one, others, way, space=space, inputs=inputs, seed=seed)
-        if example is not None:
-            examples.append(example)
+    shown = (scope_example(one, way, space=space, inputs=inputs) for one in rehearsal.played)
+    examples = [example for example in shown if example is not None]
     if len(examples) < 4:
         return None, float("nan")
     values = []
@@ -211,7 +179,7 @@ def measure_trust(
     plain, sharpened, rights = [], [], []
     for one in rehearsal.played:
         table = one.probabilities[way]
-        temperature = borrow_temperature(temperatures, one.adapted[way].weights if way == "cluster" else {})
+        temperature = borrow_temperature(temperatures, one.weights[way] if way == "cluster" else {})
         plain.append(table.max(axis=1))
         sharpened.append(sharpen(table, temperature).max(axis=1))
         rights.append(table.argmax(axis=1) == one.codes)

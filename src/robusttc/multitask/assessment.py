@@ -9,14 +9,19 @@ from numpy.typing import ArrayLike
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import DataError
+from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
+from robusttc.learning.one_bar import OneBar
 from robusttc.learning.verdict import Verdict
 from robusttc.multitask.choosing import choose
-from robusttc.multitask.fitting import prepare_tasks
+from robusttc.multitask.counting import count_models
 from robusttc.multitask.out_of_fold import OutOfFold
 from robusttc.multitask.settings import MultiTaskSettings, default_settings
 from robusttc.multitask.task_rows import check_learnable
+from robusttc.multitask.training_data import prepare_tasks
+from robusttc.multitask.units import STAGE
 from robusttc.progress import Progress
+from robusttc.work.units import Workshop
 
 __all__ = ["assess_multitask"]
 
@@ -30,6 +35,7 @@ def assess_multitask(
     n_folds: int = 3,
     n_random: int = 2,
     seed: int = 0,
+    workshop: Workshop | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Compare blends with and without cluster models on out-of-fold rows; see `robusttc.multitask.choosing`.
@@ -63,13 +69,22 @@ def assess_multitask(
             got=f"{len(data.tasks):,} tasks that may share",
             expected="at least two",
         )
-    rows = OutOfFold(
-        data.tasks,
-        data.prepared,
-        n_folds=n_folds,
-        settings=settings or default_settings(data.prepared.inputs),
-        seed=seed,
-        familiar=data.familiar,
-        progress=progress,
+    bar = OneBar(
+        progress,
+        STAGE,
+        count_models(data.labels, strategy="blend", clusters="auto", n_folds=n_folds, n_random=n_random),
+        "models",
     )
-    return choose(rows, data.labels, clusters="auto", n_random=n_random, seed=seed).verdict
+    with Bench(STAGE, workshop, bar) as bench:
+        rows = OutOfFold(
+            data.tasks,
+            data.prepared,
+            n_folds=n_folds,
+            settings=settings or default_settings(data.prepared.inputs),
+            seed=seed,
+            familiar=data.familiar,
+            bench=bench,
+        )
+        verdict = choose(rows, data.labels, clusters="auto", n_random=n_random, seed=seed).verdict
+    bar.finish()
+    return verdict

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from robusttc.learning.groups import random_groups_like
 from robusttc.learning.intervals import Estimate, difference_interval, mean_interval
 from robusttc.learning.verdict import Verdict, make_verdict
-from robusttc.multitask.out_of_fold import OutOfFold, Table
+from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold, Table, Wanted
 from robusttc.multitask.weighing import Weights, learn, mix
 
 __all__ = ["Choice", "accuracies", "choose", "has_clusters"]
@@ -93,8 +93,14 @@ def choose(
         The seed of the run.
     """
     codes = {name: rows.held[name].codes for name in rows.names}
-    tables = {"own": rows.predict_own(), "shared": rows.predict_shared()}
-    without = [tables["own"], tables["shared"]]
+    if labels is None or not has_clusters(labels) or clusters == "never":
+        labels = None
+    wanted: list[Wanted] = ["own", "shared"]
+    if labels is not None:
+        wanted.append(ClusterModels(labels, from_shared=False))
+    own, shared, *scratch = rows.predict(*wanted)
+    tables = {"own": own, "shared": shared}
+    without = [own, shared]
     plain_weights = learn(without, codes, rows.familiar)
     plain = mix(without, plain_weights, rows.familiar)
     chosen = Weights((*plain_weights.new, 0.0), (*plain_weights.familiar, 0.0))
@@ -107,21 +113,22 @@ def choose(
         "shared": mean_interval(accuracies(tables["shared"], codes), seed=seed),
         "blend without clusters": mean_interval(shared_accuracy, seed=seed),
     }
-    if labels is None or not has_clusters(labels) or clusters == "never":
+    if labels is None:
         verdict = make_verdict("multitask", cluster=None, shared=shared_accuracy, seed=seed)
         right = find_right({**tables, "served": plain}, codes)
         return Choice(chosen, "none", False, verdict, estimates, right, plain, codes)
-    start, cluster_table = choose_start(rows, labels, without, codes)
+    starts = {"scratch": scratch[0], "shared": rows.predict(ClusterModels(labels, from_shared=True))[0]}
+    start = choose_start(rows, starts, without, codes)
+    cluster_table = starts[start]
     tables["cluster"] = cluster_table
     both = [*without, cluster_table]
     cluster_weights = learn(both, codes, rows.familiar)
     with_clusters = mix(both, cluster_weights, rows.familiar)
+    draws = [draw_clusters(labels, seed, draw) for draw in range(n_random)]
     random = [
         accuracies(mix(drawn, learn(drawn, codes, rows.familiar), rows.familiar), codes)
-        for drawn in (
-            [*without, predict_random(rows, labels, start=start, seed=seed, draw=draw)]
-            for draw in range(n_random)
-        )
+        for table in rows.predict(*(ClusterModels(one, from_shared=start == "shared") for one in draws))
+        for drawn in [[*without, table]]
     ]
     cluster_accuracy = accuracies(with_clusters, codes)
     verdict = make_verdict(
@@ -147,29 +154,21 @@ def choose(
 
 
 def choose_start(
-    rows: OutOfFold, labels: Mapping[str, int], without: Sequence[Table], codes: Mapping[str, Numbers]
-) -> tuple[str, Table]:
-    """Train cluster models from both starts; give the one whose blend has the lower log-loss."""
+    rows: OutOfFold, starts: Mapping[str, Table], without: Sequence[Table], codes: Mapping[str, Numbers]
+) -> str:
+    """Give the start of cluster models whose blend has the lower log-loss."""
     losses: dict[str, float] = {}
-    tables: dict[str, Table] = {}
-    for start in ("scratch", "shared"):
-        tables[start] = rows.predict_clusters(
-            labels, from_shared=start == "shared", title=f"cluster models from {start}"
-        )
-        both = [*without, tables[start]]
+    for start, table in starts.items():
+        both = [*without, table]
         losses[start] = log_loss(mix(both, learn(both, codes, rows.familiar), rows.familiar), codes)
-    best = min(losses, key=lambda start: losses[start])
-    return best, tables[best]
+    return min(losses, key=lambda start: losses[start])
 
 
-def predict_random(rows: OutOfFold, labels: Mapping[str, int], *, start: str, seed: int, draw: int) -> Table:
-    """Give what models of random clusters say, of the same sizes and from the same start."""
+def draw_clusters(labels: Mapping[str, int], seed: int, draw: int) -> dict[str, int]:
+    """Draw random clusters of the same sizes."""
     names = sorted(labels)
     drawn = random_groups_like([labels[name] for name in names], seed, draw)
-    random = dict(zip(names, drawn.tolist(), strict=True))
-    return rows.predict_clusters(
-        random, from_shared=start == "shared", title=f"random clusters, draw {draw + 1}"
-    )
+    return dict(zip(names, drawn.tolist(), strict=True))
 
 
 def accuracies(table: Table, codes: Mapping[str, Numbers]) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.encoders.layer import layer_from_parameters
 from robusttc.encoders.model import TrainedModel
@@ -28,6 +29,7 @@ __all__ = [
     "LinearModel",
     "OwnModel",
     "Shared",
+    "blank_own",
     "fit_own",
     "own_from_description",
     "train_copies",
@@ -101,6 +103,23 @@ def fit_own(
         generator=numpy_generator(seed, stage, [part.name]),
     )
     return add_converged_head(model, own, part.codes, HEAD_C, True)
+
+
+def blank_own(inputs: FrozenInputs, n_labels: int) -> OwnModel:
+    """Give an own model that has no opinion: all labels are equally probable.
+
+    Examples
+    --------
+    >>> inputs = DenseInputs(np.eye(2, dtype=np.float32))
+    >>> blank_own(inputs, 4).probabilities(inputs).tolist()
+    [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
+    """
+    bias = np.zeros(n_labels, dtype=np.float32)
+    if isinstance(inputs, DenseInputs):
+        return LinearModel(np.zeros((inputs.dimension, n_labels), dtype=np.float32), bias)
+    filters = np.zeros((1, 1, inputs.dimension), dtype=np.float32)
+    layer = ConvolutionLayer(filters, np.zeros(1, dtype=np.float32))
+    return TrainedModel(layer, np.zeros((1, n_labels), dtype=np.float32), bias)
 
 
 def own_training(settings: MultiTaskSettings) -> TrainingSettings:

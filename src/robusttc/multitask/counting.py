@@ -1,13 +1,11 @@
-"""One bar for many trainings: events of single models become a count of models."""
+"""How many models there are to train, for who wants to know how far it is."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
-from robusttc.progress import Progress, ProgressEvent
-
-__all__ = ["count_models", "one_bar"]
+__all__ = ["count_models"]
 
 
 def count_models(
@@ -31,27 +29,3 @@ def count_models(
         n_clusters = 0
     # In each fold: the shared model, clusters from both starts, and random ones; then those that serve.
     return (n_folds or 1) * (1 + n_clusters * (2 + n_random)) + 1 + n_clusters
-
-
-def one_bar(progress: Progress | None, n_models: int) -> Progress | None:
-    """Let events about epochs through as a count of models that are done; all others as they are.
-
-    Examples
-    --------
-    >>> tell = one_bar(print, 5)
-    >>> tell(ProgressEvent("shared model", 3, 3, "epochs"))
-    ProgressEvent(stage='models', done=1, total=5, unit='models', detail='shared model')
-    """
-    if progress is None:
-        return None
-    n_done = 0
-
-    def tell(event: ProgressEvent) -> None:
-        nonlocal n_done
-        if event.unit != "epochs":
-            progress(event)
-            return
-        n_done += event.done == event.total
-        progress(ProgressEvent("models", min(n_done, n_models), n_models, "models", event.stage))
-
-    return tell

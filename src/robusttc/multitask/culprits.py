@@ -1,4 +1,4 @@
-"""Which mates are to blame where sharing hurts a task: by training without them, or by a cheap estimate.
+"""Which mates are to blame where sharing hurts a task, by a cheap estimate.
 
 The estimate trains the model in question for half of its epochs without the held-out rows of the task.
 There it takes the gradient of the task's held-out loss and that of each mate's training loss, both for the
@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 from robusttc.encoders.adam import Gradients, RowGradients
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.multitask.components import Shared, train_copies
-from robusttc.multitask.fitting import TrainingData, uses
+from robusttc.multitask.fitting import uses
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.joint_kernels import classifier_gradients
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.multitask.task_rows import deal_all_folds, make_part
+from robusttc.multitask.training_data import TrainingData
 from robusttc.progress import Progress, report
 
-__all__ = ["Culprit", "estimate_culprits", "retrain_culprits"]
+__all__ = ["Culprit", "FoldParts", "Found", "estimate_culprits", "mates_of"]
 
-# Retraining asks about so many mates, those that the estimate blames most.
-MAX_MATES = 8
 # Rows of a task that a gradient is taken of.
 MAX_ROWS = 512
 
@@ -169,56 +168,3 @@ def flatten(gradients: Gradients, parameters: Mapping[str, NDArray[np.float32]])
 def worst_first(blames: Mapping[str, float]) -> list[str]:
     """Give the mates that do harm, the worst first."""
     return sorted((mate for mate in blames if blames[mate] > 0), key=lambda mate: (-blames[mate], mate))
-
-
-def retrain_culprits(
-    fitted: Fitted,
-    data: TrainingData,
-    names: Sequence[str],
-    *,
-    n_folds: int,
-    progress: Progress | None = None,
-) -> Found:
-    """Train every fold again without each mate; of many mates only without those that gradients blame."""
-    rows = FoldParts(data, n_folds, fitted.seed)
-    suspects = estimate_culprits(fitted, data, names, n_folds=n_folds)
-    found: Found = {}
-    for done, name in enumerate(names):
-        mates = mates_of(fitted, data, name)
-        asked = mates
-        if len(mates) > MAX_MATES:
-            asked = [culprit.name for culprit in suspects[name]][:MAX_MATES]
-        before = ask_folds(fitted, data, rows, name, mates, n_folds)
-        culprits = []
-        for mate in asked:
-            after = ask_folds(fitted, data, rows, name, [other for other in mates if other != mate], n_folds)
-            culprits.append(Culprit(mate, after[0] - before[0], after[1] - before[1]))
-        found[name] = tuple(
-            sorted((one for one in culprits if one.blame > 0), key=lambda one: (-one.blame, one.name))
-        )
-        report(progress, "culprits", done + 1, len(names), "tasks")
-    return found
-
-
-def ask_folds(
-    fitted: Fitted, data: TrainingData, rows: FoldParts, name: str, mates: Sequence[str], n_folds: int
-) -> tuple[float, float]:
-    """Give the mean log-probability of a task's held-out labels, and its accuracy, beside some mates."""
-    assert data.prepared is not None  # noqa: S101 - tasks that share are prepared
-    inputs = data.prepared.inputs
-    logs, hits = [], []
-    for fold in range(n_folds):
-        held = rows.held(name, fold)
-        if len(held.items) == 0:
-            continue
-        model = train_copies(
-            inputs,
-            [rows.train(other, fold) for other in sorted([name, *mates])],
-            settings=fitted.settings.replace(n_copies=1),
-            seed=fitted.seed,
-            stage=f"culprits, fold {fold}",
-        )
-        table = model.probabilities(name, inputs.take(held.items))
-        logs.append(np.log(np.maximum(table[np.arange(len(table)), held.codes], 1e-6)))
-        hits.append(table.argmax(axis=1) == held.codes)
-    return float(np.concatenate(logs).mean()), float(np.concatenate(hits).mean())

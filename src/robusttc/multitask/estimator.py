@@ -16,22 +16,27 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.settings import check_choice
 from robusttc.errors import UsageError, quote
 from robusttc.learning.answers import check_threshold, pick_labels
+from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
 from robusttc.learning.intervals import Estimate
 from robusttc.learning.label_words import name_as_text
+from robusttc.learning.one_bar import OneBar
 from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
 from robusttc.multitask.components import COMPONENTS
-from robusttc.multitask.counting import count_models, one_bar
-from robusttc.multitask.fitting import TrainingData, fit_blend, fit_paper, prepare_tasks
+from robusttc.multitask.counting import count_models
+from robusttc.multitask.fitting import count_own_units, fit_blend, fit_paper
 from robusttc.multitask.harm import HarmReport, report_harm
 from robusttc.multitask.persistence import Fitted, load_fitted, save_fitted
 from robusttc.multitask.serving import Serving
 from robusttc.multitask.settings import MultiTaskSettings, default_settings, paper_settings
 from robusttc.multitask.task_rows import check_learnable
+from robusttc.multitask.training_data import TrainingData, prepare_tasks
 from robusttc.multitask.trust import TrustReport, look_at_trust
-from robusttc.progress import Progress, report
+from robusttc.multitask.units import STAGE
+from robusttc.progress import Progress
 from robusttc.seeds import RandomState, run_seed
+from robusttc.work.units import Workshop
 
 __all__ = ["ClusterMultiTask"]
 
@@ -146,6 +151,7 @@ class ClusterMultiTask:
         tasks: TaskSet,
         labels: ArrayLike | Mapping[str, int] | None = None,
         *,
+        workshop: Workshop | None = None,
         progress: Progress | None = None,
     ) -> ClusterMultiTask:
         """Train on the rows in ``train``; those in ``valid`` serve early stopping and temperatures.
@@ -156,6 +162,8 @@ class ClusterMultiTask:
             The tasks. One with ``may_share=False`` gets its own model, and reaches no other.
         labels
             The cluster of every task, in order or by name; None makes one shared model of all tasks.
+        workshop
+            Who trains, see `robusttc.work.units`; None trains here, one model after the other.
         progress
             Who is told how far it is.
 
@@ -165,6 +173,13 @@ class ClusterMultiTask:
             If a parameter or the labels cannot be used.
         DataError
             If a task does not have training rows of two labels.
+        WorkError
+            If the workshop could not train the model of all tasks.
+
+        Warns
+        -----
+        DoubtWarning
+            If the workshop could not train some other model; the tasks go without it and are named.
         """
         self._check(tasks)
         check_learnable(tasks)
@@ -184,23 +199,25 @@ class ClusterMultiTask:
                 n_folds=n_folds,
                 n_random=self.n_random,
             )
-            progress = one_bar(progress, n_models)
-            if self.strategy == "paper":
-                choice = None
-                serving = fit_paper(tasks, data, encoder, settings=settings, seed=seed, progress=progress)
-            else:
-                serving, choice = fit_blend(
-                    tasks,
-                    data,
-                    encoder,
-                    settings=settings,
-                    clusters=self.clusters,
-                    n_folds=n_folds,
-                    n_random=self.n_random,
-                    seed=seed,
-                    progress=progress,
-                )
-            report(progress, "models", n_models, n_models, "models")
+            n_units = n_models + count_own_units(data, strategy=self.strategy, n_folds=n_folds)
+            bar = OneBar(progress, STAGE, n_units, "models")
+            with Bench(STAGE, workshop, bar) as bench:
+                if self.strategy == "paper":
+                    choice = None
+                    serving = fit_paper(tasks, data, encoder, settings=settings, seed=seed, bench=bench)
+                else:
+                    serving, choice = fit_blend(
+                        tasks,
+                        data,
+                        encoder,
+                        settings=settings,
+                        clusters=self.clusters,
+                        n_folds=n_folds,
+                        n_random=self.n_random,
+                        seed=seed,
+                        bench=bench,
+                    )
+            bar.finish()
             trust = look_at_trust(serving, data, choice, seed=seed)
         self._data: TrainingData | None = data
         has_valid = {
@@ -308,7 +325,13 @@ class ClusterMultiTask:
         """Tell how far probabilities can be trusted, by the validation rows of the training."""
         return self._need().trust
 
-    def harm_report(self, *, culprits: Culprits = "estimate", progress: Progress | None = None) -> HarmReport:
+    def harm_report(
+        self,
+        *,
+        culprits: Culprits = "estimate",
+        workshop: Workshop | None = None,
+        progress: Progress | None = None,
+    ) -> HarmReport:
         """Tell which tasks sharing hurts, and which cluster mates are to blame.
 
         Parameters
@@ -317,6 +340,8 @@ class ClusterMultiTask:
             ``retrain`` trains the cluster of a hurt task again without each of its mates; ``estimate`` looks
             at how the training of a mate would move the task's loss; ``none`` leaves the question out. The
             first two need the training data: after `load` there is only ``none``.
+        workshop
+            Who trains again, see `fit`.
         progress
             Who is told how far it is.
 
@@ -329,7 +354,14 @@ class ClusterMultiTask:
         fitted = self._need()
         data = getattr(self, "_data", None)
         with threadpool_limits(1):
-            return report_harm(fitted, data, culprits=culprits, n_folds=self.n_folds, progress=progress)
+            return report_harm(
+                fitted,
+                data,
+                culprits=culprits,
+                n_folds=self.n_folds,
+                workshop=workshop,
+                progress=progress,
+            )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the model to a folder; see `load`."""

@@ -3,108 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.reading import WordReader, reader_of
-from robusttc.learning.familiar import FamiliarTexts
-from robusttc.multitask.choosing import Choice, choose
-from robusttc.multitask.components import COMPONENTS, fit_own, train_copies
-from robusttc.multitask.joint import TaskPart
-from robusttc.multitask.out_of_fold import OutOfFold, train_clusters
-from robusttc.multitask.serving import OWN_ONLY, ServedTask, Serving
+from robusttc.encoders.encoder import Encoder
+from robusttc.learning.bench import Bench, need, warn_of_tasks
+from robusttc.multitask.choosing import Choice, choose, has_clusters
+from robusttc.multitask.components import COMPONENTS, blank_own
+from robusttc.multitask.out_of_fold import OutOfFold, cluster_members
+from robusttc.multitask.serving import CLUSTER_ONLY, OWN_ONLY, Serving
 from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.multitask.task_rows import make_parts
+from robusttc.multitask.training import shared_or_none, train_all
+from robusttc.multitask.training_data import TrainingData, new_serving
+from robusttc.multitask.units import (
+    JointOrder,
+    Material,
+    OwnOrder,
+    Round,
+    batch_tasks,
+    joint_unit,
+    shared_from,
+)
 from robusttc.multitask.weighing import Weights
-from robusttc.progress import Progress
+from robusttc.work.units import Payload
 
-__all__ = ["TrainingData", "fit_blend", "fit_paper", "prepare_tasks"]
+__all__ = ["count_own_units", "fit_blend", "fit_paper", "uses"]
 
-Numbers = NDArray[np.int64]
-CLUSTER_ONLY = Weights((0.0, 0.0, 1.0), (0.0, 0.0, 1.0))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingData:
-    """All that training sees.
-
-    Attributes
-    ----------
-    tasks
-        The tasks that may share.
-    prepared, parts
-        Their frozen inputs and rows; None and empty if there is no such task.
-    private
-        Each task that may not share, prepared on its own, so that nothing of it reaches the others: not even
-        its words.
-    labels
-        The cluster of every task that may share, by name; None for no clusters.
-    familiar
-        Which training texts several tasks have; None if inputs are no texts.
-    """
-
-    tasks: TaskSet
-    prepared: PreparedTasks | None
-    parts: dict[str, TaskPart]
-    private: dict[str, tuple[PreparedTasks, TaskPart]] = field(default_factory=dict)
-    labels: dict[str, int] | None = None
-    familiar: FamiliarTexts | None = None
-
-    def valid_familiar(self, name: str) -> NDArray[np.bool_] | None:
-        """Tell which rows in ``valid`` of a task have texts that other tasks have too."""
-        if self.familiar is None:
-            return None
-        task = self.tasks[name]
-        return self.familiar.find(name, task.texts.take(task.rows("valid")))
+# The round of all training rows of tasks that share.
+WHOLE = "whole"
 
 
-def prepare_tasks(
-    tasks: TaskSet, encoder: Encoder, labels: Mapping[str, int] | None, *, progress: Progress | None = None
-) -> TrainingData:
-    """Compute the frozen inputs: of the tasks that may share together, of each other one alone.
-
-    All rows are prepared, those of other splits too: that tells their words their vectors, which a reader of
-    words needs to know them later. Training looks at ``train`` and ``valid`` only.
-    """
-    shareable = tasks.shareable()
-    prepared = encoder.prepare(shareable, progress=progress) if len(shareable) else None
-    parts = {} if prepared is None else make_parts(shareable, prepared)
-    private = {}
-    for task in tasks:
-        if not task.may_share:
-            alone = TaskSet([task])
-            own = encoder.prepare(alone, progress=progress)
-            private[task.name] = (own, make_parts(alone, own)[task.name])
-    kept = None if labels is None else {name: labels[name] for name in shareable.names}
-    # Ready-made vectors stand for texts that nobody will give when predictions are asked for.
-    has_texts = len(shareable) > 0 and not isinstance(encoder, FeatureEncoder)
-    familiar = FamiliarTexts.of(shareable) if has_texts else None
-    return TrainingData(shareable, prepared, parts, private, kept, familiar)
-
-
-def new_serving(tasks: TaskSet, data: TrainingData, encoder: Encoder) -> Serving:
-    """Make what serves, with readers and without models."""
-    served = {
-        task.name: ServedTask(
-            task.name,
-            task.label_names,
-            (data.labels[task.name] if data.labels is not None else 0) if task.may_share else -1,
-            task.may_share,
-            OWN_ONLY,
-        )
-        for task in tasks
+def make_material(
+    data: TrainingData, *, settings: MultiTaskSettings, seed: int, start: Payload | None = None
+) -> Material:
+    """Lay out all training rows: those of tasks that share together, those of each other one alone."""
+    rounds = {
+        round_of(data, name): Round("private", prepared.inputs, {name: part})
+        for name, (prepared, part) in data.private.items()
     }
-    private = {name: reader_of(encoder, prepared) for name, (prepared, _) in data.private.items()}
-    reader = next(iter(private.values())) if data.prepared is None else reader_of(encoder, data.prepared)
-    # Only words have numbers that depend on the texts; any other reader serves all tasks alike.
-    words = {name: own for name, own in private.items() if isinstance(own, WordReader)}
-    return Serving(served, reader, words, familiar=data.familiar)
+    if data.prepared is not None:
+        rounds[WHOLE] = Round(WHOLE, data.prepared.inputs, data.parts, start=start)
+    return Material(rounds, settings, seed)
+
+
+def round_of(data: TrainingData, name: str) -> str:
+    """Give the round that a task's own model is trained in."""
+    return f"private {name}" if name in data.private else WHOLE
 
 
 def fit_paper(
@@ -114,37 +58,45 @@ def fit_paper(
     *,
     settings: MultiTaskSettings,
     seed: int,
-    progress: Progress | None = None,
+    bench: Bench,
 ) -> Serving:
     """Train as Algorithm 2 says: a cluster has one shared layer and one classifier a task, from scratch.
 
     The epoch with the highest mean validation accuracy over the cluster's tasks is kept. Without labels all
-    tasks are one cluster; a task in no cluster, or that may not share, is trained alone in the same way.
+    tasks are one cluster; a task in no cluster, or that may not share, is trained alone in the same way, and
+    so are the tasks of a cluster whose model could not be trained.
     """
     serving = new_serving(tasks, data, encoder)
-    if data.prepared is not None:
-        labels = data.labels or dict.fromkeys(data.parts, 0)
-        serving.clusters = train_clusters(
-            data.prepared.inputs,
-            data.parts,
-            labels,
-            settings=settings,
-            seed=seed,
-            stage="cluster",
-            stop_early=True,
-            progress=progress,
-        )
+    labels = data.labels or dict.fromkeys(data.parts, 0)
+    options = {"stop_early": True, "keeps": "model"}
+    clusters = {
+        cluster: JointOrder(WHOLE, names, "cluster", **options)  # type: ignore[arg-type]
+        for cluster, names in cluster_members(data.parts, labels).items()
+    }
+    alone = {
+        name: JointOrder(round_of(data, name), (name,), "cluster", **options)  # type: ignore[arg-type]
+        for name in serving.tasks
+    }
+    in_cluster = {name for order in clusters.values() for name in order.names}
+    material = make_material(data, settings=settings, seed=seed)
+    trained = train_all(
+        bench,
+        material,
+        [*clusters.values(), *(order for name, order in alone.items() if name not in in_cluster)],
+    )
+    made = {cluster: shared_or_none(trained.joint[order]) for cluster, order in clusters.items()}
+    serving.clusters = {cluster: model for cluster, model in made.items() if model is not None}
+    lost = [name for cluster, order in clusters.items() if made[cluster] is None for name in order.names]
+    warn_of_tasks("the models of some clusters could not be trained; their tasks are trained alone", lost)
+    trained.joint |= train_all(bench, material, [alone[name] for name in lost]).joint
     for name, task in serving.tasks.items():
-        if task.may_share and task.cluster in serving.clusters:
-            continue
-        prepared, part = data.private[name] if name in data.private else (data.prepared, data.parts[name])
-        assert prepared is not None  # noqa: S101 - the task was prepared one way or the other
-        serving.alone[name] = train_copies(
-            prepared.inputs, [part], settings=settings, seed=seed, stage="cluster", stop_early=True
-        )
-    for name, task in serving.tasks.items():
-        weights = OWN_ONLY if name in serving.alone else CLUSTER_ONLY
+        is_served = task.may_share and task.cluster in serving.clusters
+        weights = CLUSTER_ONLY if is_served else OWN_ONLY
         serving.tasks[name] = dataclasses.replace(task, weights=weights)
+        model = None if is_served else shared_or_none(trained.joint[alone[name]])
+        if model is not None:
+            serving.alone[name] = model
+    set_blanks(serving, data, (name for name in serving.tasks if serving.tasks[name].weights == OWN_ONLY))
     return serving
 
 
@@ -158,7 +110,7 @@ def fit_blend(
     n_folds: int | None,
     n_random: int,
     seed: int,
-    progress: Progress | None = None,
+    bench: Bench,
 ) -> tuple[Serving, Choice | None]:
     """Decide on out-of-fold predictions what serves, and train that on all training rows.
 
@@ -166,7 +118,6 @@ def fit_blend(
     """
     serving = new_serving(tasks, data, encoder)
     choice: Choice | None = None
-    weights = OWN_ONLY
     if data.prepared is not None and len(data.tasks) > 1:
         rows = OutOfFold(
             data.tasks,
@@ -175,18 +126,14 @@ def fit_blend(
             settings=settings,
             seed=seed,
             familiar=data.familiar,
-            progress=progress,
+            keeps_start=clusters != "never" and has_clusters(data.labels),
+            bench=bench,
         )
         choice = choose(rows, data.labels, clusters=clusters, n_random=n_random, seed=seed)
-        weights = choice.weights
-        train_served(serving, data, choice, settings=settings, seed=seed, progress=progress)
     for name, task in serving.tasks.items():
-        own_weights = weights if task.may_share else OWN_ONLY
-        serving.tasks[name] = dataclasses.replace(task, weights=own_weights)
-        if uses(own_weights, "own") or task.cluster not in serving.clusters:
-            prepared, part = data.private[name] if name in data.private else (data.prepared, data.parts[name])
-            assert prepared is not None  # noqa: S101 - the task was prepared one way or the other
-            serving.own[name] = fit_own(prepared.inputs, part, settings=settings, seed=seed, stage="own")
+        weights = OWN_ONLY if choice is None or not task.may_share else choice.weights
+        serving.tasks[name] = dataclasses.replace(task, weights=weights)
+    train_served(serving, data, choice, settings=settings, seed=seed, bench=bench)
     return serving, choice
 
 
@@ -199,32 +146,79 @@ def uses(weights: Weights, kind: str) -> bool:
 def train_served(
     serving: Serving,
     data: TrainingData,
-    choice: Choice,
+    choice: Choice | None,
     *,
     settings: MultiTaskSettings,
     seed: int,
-    progress: Progress | None,
+    bench: Bench,
 ) -> None:
     """Train the models that have a weight, and those that others start from."""
-    assert data.prepared is not None  # noqa: S101 - the caller has looked
-    inputs = data.prepared.inputs
-    clusters_start = choice.clusters_serve and choice.start == "shared"
-    shared = None
-    if uses(choice.weights, "shared") or clusters_start:
-        shared = train_copies(
-            inputs, data.parts.values(), settings=settings, seed=seed, stage="shared", progress=progress
-        )
-    if uses(choice.weights, "shared"):
-        serving.shared = shared
-    if choice.clusters_serve and uses(choice.weights, "cluster"):
+    shared: JointOrder | None = None
+    clusters: dict[int, JointOrder] = {}
+    from_shared = choice is not None and choice.clusters_serve and choice.start == "shared"
+    serves_shared = choice is not None and uses(choice.weights, "shared")
+    if from_shared or serves_shared:
+        shared = JointOrder(WHOLE, tuple(sorted(data.parts)), "shared", keeps="model")
+    if choice is not None and choice.clusters_serve and uses(choice.weights, "cluster"):
         assert data.labels is not None  # noqa: S101 - else clusters would not serve
-        serving.clusters = train_clusters(
-            inputs,
-            data.parts,
-            data.labels,
-            settings=settings,
-            seed=seed,
-            stage="cluster",
-            start=shared if clusters_start else None,
-            progress=progress,
-        )
+        clusters = {
+            cluster: JointOrder(WHOLE, names, "cluster", from_start=from_shared, keeps="model")
+            for cluster, names in cluster_members(data.parts, data.labels).items()
+        }
+    wanted = [
+        name
+        for name, task in serving.tasks.items()
+        if uses(task.weights, "own") or task.cluster not in clusters
+    ]
+    material = make_material(data, settings=settings, seed=seed)
+    first = [*([shared] if shared is not None else []), *([] if from_shared else clusters.values())]
+    trained = train_all(bench, material, first, own_orders(data, wanted))
+    if shared is not None:
+        start = need("the model of all tasks", joint_unit(material, shared), trained.joint[shared])
+        if serves_shared:
+            serving.shared = shared_from(start)
+        if from_shared and clusters:
+            material = make_material(data, settings=settings, seed=seed, start=start)
+            trained.joint |= train_all(bench, material, clusters.values()).joint
+    made = {cluster: shared_or_none(trained.joint[order]) for cluster, order in clusters.items()}
+    serving.clusters = {cluster: model for cluster, model in made.items() if model is not None}
+    lost = [name for cluster, order in clusters.items() if made[cluster] is None for name in order.names]
+    warn_of_tasks("the models of some clusters could not be trained; own models serve their tasks", lost)
+    late = own_orders(data, set(lost) - set(wanted))
+    trained.own_models |= train_all(bench, material, [], late).own_models
+    needed = set(wanted) | set(lost)
+    for name in serving.tasks:
+        model = trained.own_models.get((round_of(data, name), name))
+        if model is not None:
+            serving.own[name] = model
+    set_blanks(serving, data, (name for name in serving.tasks if name in needed))
+
+
+def own_orders(data: TrainingData, names: Iterable[str]) -> list[OwnOrder]:
+    """Order the own models of some tasks."""
+    chosen = set(names)
+    orders = [OwnOrder(round_of(data, name), (name,), "model") for name in data.private if name in chosen]
+    if data.prepared is not None:
+        parts = [part for name, part in data.parts.items() if name in chosen]
+        orders += [OwnOrder(WHOLE, batch, "model") for batch in batch_tasks(data.prepared.inputs, parts)]
+    return orders
+
+
+def set_blanks(serving: Serving, data: TrainingData, names: Iterable[str]) -> None:
+    """Give tasks that have no model of their own one without an opinion, and say so."""
+    without = [name for name in names if name not in serving.own and name not in serving.alone]
+    for name in without:
+        prepared, part = data.round_of(name)
+        serving.own[name] = blank_own(prepared.inputs, part.n_labels)
+    warn_of_tasks("own models of some tasks could not be trained; they have no opinion", without)
+
+
+def count_own_units(data: TrainingData, *, strategy: str, n_folds: int | None) -> int:
+    """Give how many units of own models a fit has at the most."""
+    if strategy == "paper":
+        return len(data.private) + len(data.parts)
+    n_batches = 0
+    if data.prepared is not None:
+        n_batches = len(batch_tasks(data.prepared.inputs, data.parts.values()))
+    n_rounds = (n_folds or 1) + 1 if len(data.parts) > 1 else 1
+    return len(data.private) + n_rounds * n_batches

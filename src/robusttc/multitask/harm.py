@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from robusttc.errors import UsageError
 from robusttc.learning.intervals import Estimate, mean_interval, share_interval
-from robusttc.multitask.culprits import Culprit, estimate_culprits, retrain_culprits
-from robusttc.multitask.fitting import TrainingData
+from robusttc.multitask.culprits import Culprit, Found, estimate_culprits
 from robusttc.multitask.persistence import Fitted
+from robusttc.multitask.retraining import retrain_culprits
+from robusttc.multitask.training_data import TrainingData
 from robusttc.progress import Progress
+from robusttc.work.units import Workshop
 
 __all__ = ["HarmReport", "TaskHarm", "report_harm"]
 
@@ -117,6 +119,7 @@ def report_harm(
     *,
     culprits: str,
     n_folds: int,
+    workshop: Workshop | None = None,
     progress: Progress | None = None,
 ) -> HarmReport:
     """Compare what serves with each task's own model, and look for culprits where it loses.
@@ -143,9 +146,14 @@ def report_harm(
         asked = [task for task in by_gain(tasks) if task.is_hurt] or [
             task for task in by_gain(tasks) if task.is_doubtful
         ]
-        find = retrain_culprits if culprits == "retrain" else estimate_culprits
         names = [task.name for task in asked[:MAX_ASKED]]
-        found = find(fitted, data, names, n_folds=n_folds, progress=progress) if names else {}
+        found: Found = {}
+        if names and culprits == "retrain":
+            found = retrain_culprits(
+                fitted, data, names, n_folds=n_folds, workshop=workshop, progress=progress
+            )
+        elif names:
+            found = estimate_culprits(fitted, data, names, n_folds=n_folds, progress=progress)
         tasks = tuple(with_culprits(task, found.get(task.name, ())) for task in tasks)
     return HarmReport(tasks, culprits, word_harm(tasks))
 

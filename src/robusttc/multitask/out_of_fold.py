@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.groups import members
-from robusttc.multitask.components import OwnModel, Shared, fit_own, train_copies
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.task_rows import deal_all_folds, make_part
-from robusttc.progress import Progress
+from robusttc.multitask.training import Trained, train_all
+from robusttc.multitask.units import (
+    STAGE,
+    JointOrder,
+    Material,
+    OwnOrder,
+    Round,
+    answers_of,
+    batch_tasks,
+    joint_unit,
+)
+from robusttc.work.units import Payload
 
-__all__ = ["Fold", "HeldOut", "OutOfFold", "train_clusters"]
+__all__ = ["ClusterModels", "Fold", "HeldOut", "OutOfFold", "cluster_members"]
 
 Numbers = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
@@ -44,49 +56,48 @@ class HeldOut:
 
 @dataclass(slots=True)
 class Fold:
-    """One fold: what its models are trained on, what they are asked, and the models that are needed again."""
+    """One fold: what its models are trained on, and what they are asked."""
 
     number: int
     parts: dict[str, TaskPart]
     held: dict[str, NDArray[np.intp]]
-    own: dict[str, OwnModel] = field(default_factory=dict)
-    shared: Shared | None = None
+
+    @property
+    def place(self) -> str:
+        """Its name among the rounds of training."""
+        return f"fold {self.number}"
 
 
-def train_clusters(
-    inputs: FrozenInputs,
-    parts: Mapping[str, TaskPart],
-    labels: Mapping[str, int],
-    *,
-    settings: MultiTaskSettings,
-    seed: int,
-    stage: str,
-    start: Shared | None = None,
-    stop_early: bool = False,
-    progress: Progress | None = None,
-    title: str = "cluster models",
-) -> dict[int, Shared]:
-    """Train one model a cluster of at least two tasks.
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterModels:
+    """Models of clusters that are asked for.
 
-    Draws depend on the names of a cluster's tasks, not on its number: numbering clusters otherwise changes
-    nothing.
+    Attributes
+    ----------
+    labels
+        The cluster of every task.
+    from_shared
+        Whether they start from the shared model of their fold.
     """
-    names = sorted(parts)
-    trained: dict[int, Shared] = {}
-    for cluster, own in members(names, [labels[name] for name in names]).items():
-        if len(own) > 1:
-            trained[cluster] = train_copies(
-                inputs,
-                [parts[name] for name in own],
-                settings=settings,
-                seed=seed,
-                stage=stage,
-                start=start,
-                stop_early=stop_early,
-                progress=progress,
-                title=f"{title} ({len(own)} tasks)",
-            )
-    return trained
+
+    labels: Mapping[str, int]
+    from_shared: bool
+
+
+Wanted = Literal["own", "shared"] | ClusterModels
+
+
+def cluster_members(names: Iterable[str], labels: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """Give the tasks of every cluster of at least two, in the order of their names.
+
+    Examples
+    --------
+    >>> cluster_members(["b", "a", "c"], {"a": 4, "b": 4, "c": 1})
+    {4: ('a', 'b')}
+    """
+    ordered = sorted(names)
+    found = members(ordered, [labels[name] for name in ordered])
+    return {cluster: own for cluster, own in found.items() if len(own) > 1}
 
 
 class OutOfFold:
@@ -105,8 +116,10 @@ class OutOfFold:
         How the models of a fold are trained.
     familiar
         Which texts other tasks have; None if inputs are no texts.
-    progress
-        Who is told how far it is.
+    keeps_start
+        Whether models may be asked for that start from the shared ones.
+    bench
+        Who trains.
     """
 
     def __init__(
@@ -118,11 +131,10 @@ class OutOfFold:
         settings: MultiTaskSettings,
         seed: int,
         familiar: FamiliarTexts | None = None,
-        progress: Progress | None = None,
+        keeps_start: bool = True,
+        bench: Bench | None = None,
     ) -> None:
-        self.inputs = prepared.inputs
-        self.settings, self.seed, self.progress = settings, seed, progress
-        self.items = prepared.items
+        self.bench = bench or Bench(STAGE)
         if n_folds is None:
             whole = {task.name: make_part(task, prepared) for task in tasks}
             self.folds = [Fold(0, whole, {task.name: task.rows("valid") for task in tasks})]
@@ -141,72 +153,128 @@ class OutOfFold:
             }
         # A task that has two rows of no label has nothing to hold out.
         self.names = sorted(name for name, held in self.held.items() if len(held.rows))
-
-    def predict_own(self) -> Table:
-        """Give what each task's own models say."""
-        for fold in self.folds:
-            fold.own = {
-                name: fit_own(
-                    self.inputs,
-                    part,
-                    settings=self.settings,
-                    seed=self.seed,
-                    stage=f"own, fold {fold.number}",
+        self.keeps_start = keeps_start
+        self.material = Material(
+            {
+                fold.place: Round(
+                    fold.place,
+                    prepared.inputs,
+                    fold.parts,
+                    {name: prepared.items_of(name, held) for name, held in fold.held.items() if len(held)},
+                    f", fold {fold.number}",
                 )
-                for name, part in fold.parts.items()
-            }
-        return self.gather(lambda fold, name, inputs: fold.own[name].probabilities(inputs))
+                for fold in self.folds
+            },
+            settings,
+            seed,
+        )
+        # What was answered so far: random clusters may have the tasks of others.
+        self._own: dict[tuple[str, str], Probabilities] = {}
+        self._joint: dict[JointOrder, Table | None] = {}
 
-    def predict_shared(self) -> Table:
-        """Give what the models of all tasks say."""
+    def predict(self, *wanted: Wanted) -> list[Table]:
+        """Give what models of every fold say about their held-out rows, one table for each that is wanted.
+
+        All models are trained in one go. A task alone in its cluster is asked of its own model, and so is one
+        whose cluster has a model that could not be trained; ``own`` must be asked for in time.
+
+        Parameters
+        ----------
+        wanted
+            ``own``, ``shared``, or models of clusters.
+
+        Raises
+        ------
+        WorkError
+            If a shared model could not be trained.
+        """
+        joint: list[JointOrder] = []
+        own: list[OwnOrder] = []
+        for one in wanted:
+            for fold in self.folds:
+                if one == "own":
+                    own += self.own_orders(fold)
+                elif one == "shared":
+                    joint.append(self.shared_order(fold))
+                else:
+                    joint += self.cluster_orders(fold, one).values()
+        new = [order for order in joint if order not in self._joint]
+        trained = train_all(self.bench, self.material, new, own)
+        self._own |= trained.own_answers
+        for order, payload in trained.joint.items():
+            self._joint[order] = None if payload is None else answers_of(payload, order.names)
+        if "shared" in wanted:
+            self.take_starts(trained)
+        self.note_failures(own)
+        return [self.gather(one) for one in wanted]
+
+    def take_starts(self, trained: Trained) -> None:
+        """Lay out the shared models for those that start from them."""
+        starts: dict[str, Payload] = {}
         for fold in self.folds:
-            fold.shared = train_copies(
-                self.inputs,
-                fold.parts.values(),
-                settings=self.settings,
-                seed=self.seed,
-                stage=f"shared, fold {fold.number}",
-                progress=self.progress,
-                title=f"shared model without fold {fold.number + 1} of {len(self.folds)}",
-            )
-        return self.gather(lambda fold, name, inputs: need(fold.shared).probabilities(name, inputs))
+            order = self.shared_order(fold)
+            unit = joint_unit(self.material, order)
+            starts[fold.place] = need("the model of all tasks", unit, trained.joint[order])
+        if self.keeps_start:
+            self.material = with_starts(self.material, starts)
 
-    def predict_clusters(self, labels: Mapping[str, int], *, from_shared: bool, title: str) -> Table:
-        """Give what cluster models say; a task alone in its cluster is asked of its own model."""
-        trained = {
-            fold.number: train_clusters(
-                self.inputs,
-                fold.parts,
-                labels,
-                settings=self.settings,
-                seed=self.seed,
-                stage=f"cluster, fold {fold.number}",
-                start=need(fold.shared) if from_shared else None,
-                progress=self.progress,
-                title=f"{title} without fold {fold.number + 1} of {len(self.folds)}",
-            )
-            for fold in self.folds
+    def own_orders(self, fold: Fold) -> list[OwnOrder]:
+        """Order the own models of a fold."""
+        inputs = self.material.rounds[fold.place].inputs
+        return [OwnOrder(fold.place, names) for names in batch_tasks(inputs, fold.parts.values())]
+
+    def shared_order(self, fold: Fold) -> JointOrder:
+        """Order the model of all tasks of a fold."""
+        names = tuple(sorted(fold.parts))
+        return JointOrder(fold.place, names, "shared", keeps="start" if self.keeps_start else "nothing")
+
+    def cluster_orders(self, fold: Fold, wanted: ClusterModels) -> dict[int, JointOrder]:
+        """Order the models of clusters of a fold, by cluster.
+
+        Draws depend on the names of a cluster's tasks, not on its number: numbering clusters otherwise
+        changes nothing.
+        """
+        return {
+            cluster: JointOrder(fold.place, names, "cluster", from_start=wanted.from_shared)
+            for cluster, names in cluster_members(fold.parts, wanted.labels).items()
         }
 
-        def ask(fold: Fold, name: str, inputs: FrozenInputs) -> NDArray[np.floating]:
-            model = trained[fold.number].get(labels[name])
-            return (
-                fold.own[name].probabilities(inputs) if model is None else model.probabilities(name, inputs)
-            )
+    def note_failures(self, own: Sequence[OwnOrder]) -> None:
+        """Let a task without an own model have no opinion, and say so."""
+        failed = []
+        for order in own:
+            own_round = self.material.rounds[order.round]
+            for name in order.names:
+                if name in own_round.asked and (order.round, name) not in self._own:
+                    failed.append(name)
+                    shape = (len(own_round.asked[name]), own_round.parts[name].n_labels)
+                    self._own[order.round, name] = np.full(shape, 1 / shape[1])
+        warn_of_tasks("own models of some tasks could not be trained in some folds", failed)
 
-        return self.gather(ask)
+    def gather(self, wanted: Wanted) -> Table:
+        """Put the answers of all folds together, task by task."""
+        by_fold: dict[str, dict[str, Probabilities]] = {}
+        for fold in self.folds:
+            said = {name: self._own.get((fold.place, name)) for name in fold.parts}
+            if wanted != "own":
+                orders = (
+                    [self.shared_order(fold)]
+                    if wanted == "shared"
+                    else list(self.cluster_orders(fold, wanted).values())
+                )
+                for order in orders:
+                    said |= self._joint[order] or {}
+            by_fold[fold.place] = {name: table for name, table in said.items() if table is not None}
+        return {
+            name: np.concatenate([by_fold[fold.place][name] for fold in self.folds if len(fold.held[name])])
+            for name in self.names
+        }
 
-    def gather(self, ask: Callable[[Fold, str, FrozenInputs], NDArray[np.floating]]) -> Table:
-        """Ask the models of every fold about its held-out rows, task by task."""
-        found: Table = {}
-        for name in self.names:
-            tables = [
-                np.asarray(ask(fold, name, self.inputs.take(self.items[name][fold.held[name]])), np.float64)
-                for fold in self.folds
-                if len(fold.held[name])
-            ]
-            found[name] = np.concatenate(tables)
-        return found
+
+def with_starts(material: Material, starts: Mapping[str, Payload]) -> Material:
+    """Give the material with models to start from."""
+    rounds = {place: dataclasses.replace(one, start=starts[place]) for place, one in material.rounds.items()}
+    return dataclasses.replace(material, rounds=rounds)
 
 
 def deal_parts(tasks: TaskSet, prepared: PreparedTasks, n_folds: int, seed: int) -> list[Fold]:
@@ -221,9 +289,3 @@ def deal_parts(tasks: TaskSet, prepared: PreparedTasks, n_folds: int, seed: int)
             held[task.name] = np.flatnonzero(own == number)
         folds.append(Fold(number, parts, held))
     return folds
-
-
-def need(shared: Shared | None) -> Shared:
-    """Give the shared model of a fold, which is trained before anything that starts from it."""
-    assert shared is not None  # noqa: S101 - the order of calls in `robusttc.multitask.choosing`
-    return shared

@@ -20,8 +20,7 @@ from robusttc.learning.scope import ScopeModel
 from robusttc.learning.verdict import Verdict
 from robusttc.multitask.choosing import Choice
 from robusttc.multitask.components import Shared, describe_own, own_from_description
-from robusttc.multitask.fitting import CLUSTER_ONLY
-from robusttc.multitask.serving import OWN_ONLY, ServedTask, Serving
+from robusttc.multitask.serving import CLUSTER_ONLY, OWN_ONLY, ServedTask, Serving
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.multitask.trust import TrustReport

@@ -19,12 +19,13 @@ from robusttc.learning.scope import ScopeModel
 from robusttc.multitask.components import COMPONENTS, OwnModel, Shared
 from robusttc.multitask.weighing import Weights, weigh
 
-__all__ = ["OWN_ONLY", "ServedTask", "Serving"]
+__all__ = ["CLUSTER_ONLY", "OWN_ONLY", "ServedTask", "Serving"]
 
 Floats = NDArray[np.float32]
 Probabilities = NDArray[np.float64]
 
 OWN_ONLY = Weights((1.0, 0.0, 0.0), (1.0, 0.0, 0.0))
+CLUSTER_ONLY = Weights((0.0, 0.0, 1.0), (0.0, 0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

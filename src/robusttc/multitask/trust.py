@@ -12,8 +12,8 @@ from robusttc.learning.calibration import Coverage, coverage_at, expected_calibr
 from robusttc.learning.intervals import Estimate, mean_interval
 from robusttc.learning.scope import ScopeExample, auroc, fit_scope
 from robusttc.multitask.choosing import Choice
-from robusttc.multitask.fitting import TrainingData
 from robusttc.multitask.serving import Serving
+from robusttc.multitask.training_data import TrainingData
 from robusttc.multitask.trusting import (
     Rows,
     calibrated,

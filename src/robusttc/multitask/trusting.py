@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from robusttc.learning.calibration import fit_temperature, sharpen
 from robusttc.learning.scope import ScopeExample, fit_scope
-from robusttc.multitask.fitting import TrainingData
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.serving import Serving
+from robusttc.multitask.training_data import TrainingData
 from robusttc.seeds import numpy_generator
 
 __all__ = [

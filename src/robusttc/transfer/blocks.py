@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.softmax_quick import fit_softmax_quickly
+from robusttc.errors import DataError
 from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood
 from robusttc.transfer.logme import logme
 from robusttc.transfer.plan import TaskRows, TransferPlan
@@ -21,6 +22,7 @@ Features = NDArray[np.float32]
 
 # With more than this share of all inputs needed, all are encoded: cheaper than copying the needed ones.
 SHARE_FOR_ALL = 0.5
+MAX_ERROR_CHARACTERS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,8 @@ class ScoreBlock:
         The scores; the standard error is NaN where the kind has none.
     n_examples
         How many rows each score is about.
+    failed
+        The numbers of targets that could not be scored, each with its error; they are not in `target`.
     """
 
     source: int
@@ -46,12 +50,15 @@ class ScoreBlock:
     first_half: Floats
     second_half: Floats
     n_examples: NDArray[np.int64]
+    failed: tuple[tuple[int, str], ...] = ()
 
 
 def score_block(
     plan: TransferPlan, source: int, model: SourceModel, targets: NDArray[np.int64] | None = None
 ) -> ScoreBlock:
     """Score one source on its targets; every score depends on source and target alone.
+
+    A target that raises an error is left out and named: it must not take the other scores with it.
 
     Parameters
     ----------
@@ -66,13 +73,31 @@ def score_block(
     """
     chosen = plan.targets[source] if targets is None else targets
     numbers = np.empty((5, len(chosen)))
+    is_there = np.ones(len(chosen), dtype=np.bool_)
+    failed: list[tuple[int, str]] = []
     if len(chosen):
         place_of, features = encode_targets(plan, model, chosen)
         for place, target in enumerate(chosen):
             rows = plan.rows[target]
-            numbers[:, place] = score_pair(plan, model, rows, features[place_of[rows.items]])
-    score, error, first, second, n_examples = numbers
-    return ScoreBlock(source, chosen, score, error, first, second, n_examples.astype(np.int64))
+            try:
+                scored = score_pair(plan, model, rows, features[place_of[rows.items]])
+                check_finite(scored)
+            except Exception as caught:
+                is_there[place] = False
+                failed.append((int(target), f"{type(caught).__name__}: {caught}"[:MAX_ERROR_CHARACTERS]))
+            else:
+                numbers[:, place] = scored
+    score, error, first, second, n_examples = numbers[:, is_there]
+    target_numbers = chosen[is_there]
+    n_rows = n_examples.astype(np.int64)
+    return ScoreBlock(source, target_numbers, score, error, first, second, n_rows, tuple(failed))
+
+
+def check_finite(scored: tuple[float, float, float, float, int]) -> None:
+    """Refuse a score that is no number; the standard error may be none."""
+    score, _, first, second, _ = scored
+    if not np.isfinite([score, first, second]).all():
+        raise DataError("the score is not finite", got=f"{score:g}, by halves {first:g} and {second:g}")
 
 
 def encode_targets(

@@ -40,7 +40,7 @@ from robusttc.transfer.measure import find_missing, score_overlap
 from robusttc.transfer.pairs import PairChoice, PairList, all_pairs
 from robusttc.transfer.plan import TransferPlan, make_plan
 from robusttc.transfer.settings import TransferSettings
-from robusttc.transfer.workers import check_workers
+from robusttc.work.process_executor import check_workers
 
 __all__ = ["CostEstimate", "estimate_cost"]
 

@@ -13,18 +13,20 @@ from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.device import resolve_device
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.progress import Progress, report
+from robusttc.progress import Progress
 from robusttc.scores import TransferScores
 from robusttc.seeds import RandomState, run_seed
-from robusttc.transfer.blocks import ScoreBlock, score_block
+from robusttc.transfer.blocks import ScoreBlock
 from robusttc.transfer.overlap import text_overlap
 from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs
-from robusttc.transfer.plan import TransferPlan, make_plan
+from robusttc.transfer.plan import make_plan
 from robusttc.transfer.settings import TransferSettings
-from robusttc.transfer.sources import train_source
-from robusttc.transfer.workers import check_workers, run_units
+from robusttc.transfer.units import measure_sources
+from robusttc.work.process_executor import check_workers
+from robusttc.work.processes import Processes
+from robusttc.work.units import HERE, Workshop
 
-__all__ = ["collect_scores", "measure_source", "measure_transfer"]
+__all__ = ["collect_scores", "measure_transfer"]
 
 
 def measure_transfer(
@@ -37,6 +39,7 @@ def measure_transfer(
     vectors: str | PathLike[str] | None = None,
     measured: TransferScores | None = None,
     n_workers: int = 1,
+    workshop: Workshop | None = None,
     device: str = "auto",
     random_state: RandomState = 0,
     progress: Progress | None = None,
@@ -67,6 +70,8 @@ def measure_transfer(
         towards `pairs`, and are not measured again.
     n_workers
         How many processes share the work.
+    workshop
+        Who does the work instead, see `robusttc.work.units`: one unit a source, ``transfer/<its name>``.
     device
         Where a sentence model runs: ``auto`` takes a GPU if there is one. Layers are small and are trained on
         the CPU unless a device is named.
@@ -81,6 +86,13 @@ def measure_transfer(
         If an argument cannot be used.
     DataError
         If a task cannot be measured; it is named.
+    WorkError
+        If not a single score could be measured.
+
+    Warns
+    -----
+    DoubtWarning
+        If the scores of some pairs could not be measured: they are left out and named.
 
     Examples
     --------
@@ -94,6 +106,8 @@ def measure_transfer(
     settings = settings if kind is None else settings.replace(kind=kind)
     seed = run_seed(random_state)
     check_workers(n_workers)
+    if workshop is not None and n_workers > 1:
+        raise UsageError("workers and a workshop are given", expected="one of them, n_workers or workshop")
     if len(tasks) < 2:
         raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
     chosen, missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
@@ -107,11 +121,11 @@ def measure_transfer(
     prepared = chosen_encoder.prepare(tasks, splits=("train", "valid"), progress=progress)
     plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed, device=training_device)
     del prepared  # the plan has what it needs of it
-    blocks: list[ScoreBlock] = []
-    report(progress, "transfer", 0, len(plan.sources), "tasks")
-    for block in run_units(measure_source, plan, plan.sources, n_workers=n_workers):
-        blocks.append(block)
-        report(progress, "transfer", len(blocks), len(plan.sources), "tasks", plan.rows[block.source].name)
+    if n_workers > 1 and len(plan.sources) > 1:
+        with Processes(n_workers) as processes:
+            blocks = measure_sources(plan, processes, progress=progress)
+    else:
+        blocks = measure_sources(plan, workshop or HERE, progress=progress)
     scores = collect_scores(plan.task_names, blocks, kind=settings.kind)
     return scores if measured is None else among(tasks.names, measured.merged_with(scores))
 
@@ -126,11 +140,6 @@ def among(names: Sequence[str], scores: TransferScores) -> TransferScores:
         "target": places[scores.target],
     }
     return TransferScores(names, **columns, kind=scores.kind)
-
-
-def measure_source(plan: TransferPlan, source: int) -> ScoreBlock:
-    """Do both units of work of one source: its model, and its scores."""
-    return score_block(plan, source, train_source(plan, source))
 
 
 def find_missing(

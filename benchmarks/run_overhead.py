@@ -1,0 +1,199 @@
+"""What the store and the worker processes cost, and what a second worker gains."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.records import Record
+from robusttc import TaskSet
+from robusttc.data.synthetic.planted import make_planted_tasks
+from robusttc.run.identity import Identity, hash_task
+from robusttc.run.score_rows import ScoreRows
+from robusttc.run.store import RunStore
+from robusttc.run.workshop import StoredWorkshop
+from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer.units import score_rows_of
+from robusttc.work.process_executor import ProcessExecutor
+from robusttc.work.units import Here, Payload, Unit
+
+# A unit, one source on 47 targets, takes about as long as one of bots175 on all others with sentence vectors.
+N_TASKS = 48
+# The first call loads libraries and compiled loops, in every process that works.
+WARM_UP_TASKS = 6
+
+
+def planted(n_tasks: int, seed: int) -> TaskSet:
+    """Give planted tasks."""
+    return make_planted_tasks(n_tasks, random_state=seed).tasks
+
+
+@contextmanager
+def stored_run(
+    tasks: TaskSet, n_workers: int, place: Path
+) -> Iterator[tuple[StoredWorkshop, ProcessExecutor]]:
+    """Begin a run in a new folder, with workers that have done something."""
+    identity = Identity({"seed": 0}, {task.name: hash_task(task) for task in tasks}, {})
+    with (
+        tempfile.TemporaryDirectory(prefix="run-", dir=place) as folder,
+        RunStore.create(Path(folder) / "run", identity) as store,
+        ProcessExecutor(n_workers) as executor,
+    ):
+        workshop = StoredWorkshop(store, executor, score_rows=scores_of)
+        wake_workers(workshop, n_workers)
+        yield workshop, executor
+
+
+def scores_of(unit: Unit, payload: Payload) -> ScoreRows | None:
+    """Give the scores of a unit for the store, as a fit does."""
+    if not unit.keep:
+        return None
+    rows = score_rows_of(payload)
+    return ScoreRows(
+        rows.source,
+        rows.targets,
+        rows.score,
+        rows.n_examples,
+        rows.standard_error,
+        rows.first_half,
+        rows.second_half,
+    )
+
+
+def warm_up(_data: Any, seed: int) -> Payload:
+    """Measure something small, for its libraries."""
+    measure_transfer(planted(WARM_UP_TASKS, seed), encoder="cnn", pairs="all")
+    return Payload()
+
+
+def wake_workers(workshop: StoredWorkshop, n_workers: int) -> None:
+    """Let all workers load what they will need; more units than workers, so that each gets some."""
+    workshop.do("warm up", [Unit(f"warm/{n}", warm_up, 77, keep=False) for n in range(2 * n_workers)])
+
+
+def cpu_of(process: int) -> float:
+    """Give the CPU seconds of another process."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def workers_cpu(executor: ProcessExecutor) -> float:
+    """Give the CPU seconds of all workers so far."""
+    return sum(cpu_of(worker.process.pid or 0) for worker in executor._foreman.crew.workers)
+
+
+class TimedHere(Here):
+    """Works in place, and adds up the CPU seconds of the units themselves."""
+
+    cpu_seconds = 0.0
+
+    def do(self, stage: str, units: Sequence[Unit], *arguments: Any, **options: Any) -> list[Payload | None]:
+        """Do the units with a watch around each."""
+        return super().do(
+            stage, [replace(unit, work=self.timed(unit)) for unit in units], *arguments, **options
+        )
+
+    def timed(self, unit: Unit) -> Callable[[Any, Any], Payload]:
+        """Give the work of a unit with a watch around it."""
+
+        def work(data: Any, argument: Any) -> Payload:
+            start = time.process_time()
+            payload = unit.work(data, argument)
+            self.cpu_seconds += time.process_time() - start
+            return payload
+
+        return work
+
+
+def measure_overhead(place: Path) -> Record:
+    """Measure the same transfer directly and in a run.
+
+    How fast the units themselves are depends on what else the machine does; so what is not in units is
+    compared as well.
+    """
+    tasks = planted(N_TASKS, 0)
+    warm_up(None, 77)
+    here = TimedHere()
+    start, cpu = time.perf_counter(), time.process_time()
+    directly = measure_transfer(tasks, encoder="cnn", pairs="all", workshop=here)
+    direct = {
+        "wall": time.perf_counter() - start,
+        "cpu": time.process_time() - cpu,
+        "units": here.cpu_seconds,
+    }
+    with stored_run(tasks, 1, place) as (workshop, executor):
+        start, cpu, others = time.perf_counter(), time.process_time(), workers_cpu(executor)
+        stored = measure_transfer(tasks, encoder="cnn", pairs="all", workshop=workshop)
+        run = {"wall": time.perf_counter() - start}
+        run["cpu"] = time.process_time() - cpu + workers_cpu(executor) - others
+        run["units"] = sum(cost.cpu_seconds for cost in workshop.store.costs() if cost.stage == "transfer")
+    assert (directly.score == stored.score).all()
+    return {"direct": direct, "run": run, "units": N_TASKS, "scores": len(stored)}
+
+
+def overhead_row(turn: int, record: Record) -> list[str]:
+    """Show one turn."""
+    direct, run = record["direct"], record["run"]
+    more = (run["cpu"] - run["units"]) - (direct["cpu"] - direct["units"])
+    return [
+        str(turn),
+        f"{direct['cpu']:.2f}",
+        f"{run['cpu']:.2f}",
+        f"{run['cpu'] / direct['cpu']:.3f}",
+        f"{100 * more / direct['cpu']:+.1f} %",
+        f"{direct['wall']:.2f}",
+        f"{run['wall']:.2f}",
+        str(record["load"]),
+    ]
+
+
+def measure_workers(place: Path) -> Record:
+    """Measure the same run with one and with two workers, and what the machine gives two processes."""
+    tasks = planted(N_TASKS, 0)
+    seconds = {}
+    for n_workers in (1, 2):
+        with stored_run(tasks, n_workers, place) as (workshop, _):
+            start = time.perf_counter()
+            measure_transfer(tasks, encoder="cnn", pairs="all", workshop=workshop)
+            seconds[n_workers] = time.perf_counter() - start
+    return {"one": seconds[1], "two": seconds[2], "machine": gain_of_two()}
+
+
+def gain_of_two() -> float:
+    """Give how much more two processes that only count get done than one, in the same time."""
+    alone = sum(count_in_parallel(1))
+    return sum(count_in_parallel(2)) / alone
+
+
+def count_in_parallel(n_processes: int) -> list[int]:
+    """Let processes count at the same time for some seconds."""
+    with multiprocessing.get_context("spawn").Pool(n_processes) as pool:
+        pool.map(count, [0.2] * n_processes, chunksize=1)
+        return pool.map(count, [3.0] * n_processes, chunksize=1)
+
+
+def count(seconds: float) -> int:
+    """Count for some seconds."""
+    end, counted = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        counted += 1
+    return counted
+
+
+def workers_row(turn: int, record: Record) -> list[str]:
+    """Show one turn."""
+    return [
+        str(turn),
+        f"{record['one']:.2f}",
+        f"{record['two']:.2f}",
+        f"{record['one'] / record['two']:.2f}",
+        f"{record['machine']:.2f}",
+        str(record["load"]),
+    ]

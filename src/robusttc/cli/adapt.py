@@ -1,0 +1,163 @@
+"""`robusttc adapt`: a new task from a handful of examples."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from robusttc.cli.console import output_console, print_json, show_working
+from robusttc.cli.inspection_view import count, say
+from robusttc.cli.reading import (
+    Delimiter,
+    Encoding,
+    LabelColumn,
+    SkipBadRows,
+    SplitColumn,
+    SplitValues,
+    TextColumn,
+    parse_split_values,
+)
+from robusttc.cli.run_options import DeviceOfModels, RunFolder
+from robusttc.data.options import ReadOptions
+from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
+
+if TYPE_CHECKING:
+    from robusttc.data.task import Task
+    from robusttc.fewshot.model import FewShotModel
+    from robusttc.run.opening import OpenRun
+
+__all__ = ["adapt"]
+
+MAX_NEAREST = 5
+MAX_WEIGHTS = 5
+
+
+def adapt(
+    run: RunFolder,
+    examples: Annotated[
+        Path, typer.Argument(metavar="EXAMPLES", help="A file of text,label rows; all are used for training.")
+    ],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the new task.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put it in the place of an added task of the same name.")
+    ] = False,
+    text_column: TextColumn = "text",
+    label_column: LabelColumn = "label",
+    split_column: SplitColumn = None,
+    split_value: SplitValues = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    skip_bad_rows: SkipBadRows = False,
+    device: DeviceOfModels = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> int:
+    """Add a new task to a run from a handful of examples; `robusttc predict` finds it by its name.
+
+    Where the file has a column of splits, only its training rows are used. Ends with code 3 where the
+    examples contradict each other.
+    """
+    options = ReadOptions(
+        text_column=text_column,
+        label_column=label_column,
+        split_column=split_column,
+        split_values=parse_split_values(split_value),
+        delimiter=delimiter,
+        encoding=encoding,
+        skip_bad_rows=skip_bad_rows,
+        allow_incomplete=True,
+    )
+    # Late, so that --help does not wait for SciPy and torch.
+    from robusttc.run.adapted import read_examples
+    from robusttc.run.opening import OpenRun
+
+    check_name(name)
+    opened = OpenRun(run, device=device)
+    check_free(opened, name, replace=replace)
+    task = read_examples(examples, name, options)
+    with show_working(f"Learning {name}"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DoubtWarning)
+        model = opened.fewshot.adapt(task)
+    opened.adapted.save(model)
+    doubts = [str(one.message) for one in caught if issubclass(one.category, DoubtWarning)]
+    if json:
+        print_json(as_document(model, task, opened, doubts))
+    else:
+        show_adapted(output_console(), model, task, opened, run)
+        for doubt in doubts:
+            say(output_console(), f"Doubtful: {doubt}")
+    return int(ExitCode.DOUBT if doubts else ExitCode.DONE)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that files of tasks could not have either."""
+    from robusttc.data.rows import describe_bad_name
+
+    why = describe_bad_name(name)
+    if why is not None:
+        raise UsageError(f"the name {why}", where="option --name", got=quote(name))
+
+
+def check_free(opened: OpenRun, name: str, *, replace: bool) -> None:
+    """Refuse a name that is taken."""
+    if any(figures.task == name for figures in opened.evaluation.tasks):
+        raise UsageError(
+            "a task of the run has this name",
+            got=quote(name),
+            todo="choose another name, or add the rows to the task and fit again",
+        )
+    if opened.adapted.has(name) and not replace:
+        raise UsageError(
+            "an added task has this name",
+            got=quote(name),
+            todo="choose another name, or put this one in its place with --replace",
+        )
+
+
+def show_adapted(console: Console, model: FewShotModel, task: Task, opened: OpenRun, run: Path) -> None:
+    """Print what was learned, from whom, and how well."""
+    n_rows = len(task.rows("train"))
+    say(
+        console,
+        f"{model.name}: learned from {count(n_rows, 'example')} of {count(len(model.label_names), 'label')}.",
+    )
+    accuracy = model.support_accuracy_
+    if math.isnan(accuracy):
+        say(console, "How well is not known: no label has two examples, so none can be left out.")
+    else:
+        say(console, f"Each example left out in its turn, {accuracy:.0%} of them are predicted right.")
+    if opened.fewshot.clusters_serve_ and model.weights_:
+        ordered = sorted(model.weights_.items(), key=lambda pair: -pair[1])[:MAX_WEIGHTS]
+        shares = ", ".join(f"{number} ({weight:.0%})" for number, weight in ordered)
+        say(console, f"Clusters that it mixes: {shares}.")
+    if model.out_of_cluster_:
+        say(console, "No cluster is enough like it, so a model of its own serves.")
+    if model.nearest_tasks_:
+        shown = ", ".join(f"{name} ({value:.2f})" for name, value in model.nearest_tasks_[:MAX_NEAREST])
+        say(console, f"Most like it: {shown} (1 is the same, 0 nothing in common).")
+    say(console, f"\nNext: robusttc predict {run} --task {quote(model.name)} TEXTS.txt")
+    if not math.isnan(accuracy) and accuracy < 0.7:
+        say(console, "      More examples of each label will help: adapt again with --replace.")
+
+
+def as_document(model: FewShotModel, task: Task, opened: OpenRun, doubts: list[str]) -> dict[str, Any]:
+    """Give all of it as a JSON document."""
+    accuracy = model.support_accuracy_
+    return {
+        "task": model.name,
+        "n_examples": len(task.rows("train")),
+        "label_names": list(model.label_names),
+        "leave_one_out_accuracy": None if math.isnan(accuracy) else accuracy,
+        "clusters_serve": opened.fewshot.clusters_serve_,
+        "weights": [
+            {"cluster": number, "weight": weight} for number, weight in sorted(model.weights_.items())
+        ],
+        "out_of_cluster": bool(model.out_of_cluster_),
+        "nearest_tasks": [{"task": name, "similarity": value} for name, value in model.nearest_tasks_],
+        "temperature": model.temperature_,
+        "doubts": doubts,
+    }

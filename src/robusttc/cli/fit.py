@@ -1,0 +1,184 @@
+"""`robusttc fit`: from tasks to clusters and models, in a folder that survives anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from robusttc.cli import fit_options as given
+from robusttc.cli.console import error_console, output_console, print_json, show_working
+from robusttc.cli.inspection_view import say
+from robusttc.cli.reading import TasksPath, parse_split_values, read_aloud
+from robusttc.cli.run_progress import show_stages
+from robusttc.cli.run_view import show_run
+from robusttc.cli.stopping import RunStoppedError, stop_on_signals
+from robusttc.errors import ExitCode, UsageError, quote
+
+if TYPE_CHECKING:
+    from robusttc.data.taskset import TaskSet
+    from robusttc.run.configuration import Execution, FitConfiguration
+
+__all__ = ["fit"]
+
+# Above this a person at a terminal is asked.
+LONG_SECONDS = 3600.0
+
+
+def fit(
+    tasks: TasksPath,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="The folder of the run: new, or the same again.")],
+    config: given.ConfigFile = None,
+    encoder: given.Encoder = None,
+    vectors: given.Vectors = None,
+    model: given.Model = None,
+    device: given.Device = None,
+    pairs: given.Pairs = None,
+    kind: given.Kind = None,
+    clusters: given.Clusters = None,
+    rule: given.Rule = None,
+    remove_donor_effect: given.DonorEffect = None,
+    strategy: given.Strategy = None,
+    cluster_models: given.ClusterModels = None,
+    tune: given.Tune = None,
+    n_folds: given.Folds = None,
+    n_random: given.RandomDraws = None,
+    use_label_names: given.LabelNames = None,
+    private: given.Private = None,
+    seed: given.Seed = None,
+    text_column: given.TextColumn = None,
+    label_column: given.LabelColumn = None,
+    split_column: given.SplitColumn = None,
+    task_column: given.TaskColumn = None,
+    split_value: given.SplitValues = None,
+    delimiter: given.Delimiter = None,
+    encoding: given.Encoding = None,
+    skip_bad_rows: given.SkipBadRows = None,
+    workers: given.WorkerNumber = None,
+    executor: given.ExecutorName = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try again what was given up in an earlier call.")
+    ] = False,
+    no_cost: Annotated[bool, typer.Option("--no-cost", help="Do not estimate the cost first.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> int:
+    """Cluster tasks, train models on the clusters, and judge them; run again to resume.
+
+    The folder remembers every finished piece of work: killed at any moment, the same command goes on where
+    it was, to the same result. Ends with code 3 where something was left out or is not proven.
+    """
+    # Late, so that the other commands do not wait for SciPy and torch.
+    from robusttc.run.configuration_layers import read_configuration
+    from robusttc.run.fitting import fit_run
+    from robusttc.run.stopping import Stopped
+
+    configuration, execution = read_configuration(
+        file=config,
+        options={
+            "encoder": encoder,
+            "vectors": vectors,
+            "model": model,
+            "device": device,
+            "pairs": pairs,
+            "kind": kind,
+            "clusters": clusters,
+            "rule": rule,
+            "remove_donor_effect": remove_donor_effect,
+            "strategy": strategy,
+            "cluster_models": cluster_models,
+            "tune": tune,
+            "n_folds": n_folds,
+            "n_random": n_random,
+            "use_label_names": use_label_names,
+            "private": private or None,
+            "seed": seed,
+            "text_column": text_column,
+            "label_column": label_column,
+            "split_column": split_column,
+            "task_column": task_column,
+            "split_values": parse_split_values(split_value) or None,
+            "delimiter": delimiter,
+            "encoding": encoding,
+            "skip_bad_rows": skip_bad_rows,
+            "workers": workers,
+            "executor": executor,
+        },
+    )
+    is_new = check_place(out)
+    loaded = read_aloud(tasks, configuration.read_options).tasks
+    if is_new and not no_cost and not quiet:
+        tell_cost(loaded, configuration, execution)
+    elif not is_new and not quiet:
+        say(error_console(), f"Going on with the run in {out}.")
+    with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
+        try:
+            result = fit_run(
+                out, loaded, configuration, execution=execution, retry=retry, progress=progress, stop=stop
+            )
+        except (Stopped, KeyboardInterrupt):
+            raise RunStoppedError(out) from None
+    if json:
+        print_json(result.summary)
+    elif not quiet:
+        if result.was_finished:
+            say(output_console(), f"The run in {out} is finished: there is nothing to do.\n")
+        show_run(output_console(), out, result.summary)
+    return int(ExitCode.DOUBT if result.is_doubtful else ExitCode.DONE)
+
+
+def check_place(out: Path) -> bool:
+    """Refuse a folder that holds something else before any work is done; tell whether the run is new."""
+    from robusttc.run.creation import DATABASE, refuse_used
+
+    if out.exists() and not out.is_dir():
+        raise UsageError("there is a file where the run's folder should be", where=quote(str(out)))
+    if (out / DATABASE).exists():
+        return False
+    if out.is_dir():
+        refuse_used(out)
+    return True
+
+
+def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execution) -> None:
+    """Say what a fit will cost, and ask a person at a terminal whether a long one is meant."""
+    from robusttc.encoders.choosing import make_encoder
+    from robusttc.run.learnable import sort_tasks
+    from robusttc.run.learning_cost import estimate_learning
+    from robusttc.transfer.cost import estimate_cost
+    from robusttc.transfer.cost_estimate import say_seconds
+
+    shared = sort_tasks(tasks, configuration).tasks.shareable()
+    if len(shared) < 2:
+        return
+    encoder: Any = make_encoder(
+        configuration.encoder,
+        vectors=configuration.vectors,
+        model=configuration.model,
+        device=configuration.device,
+    )
+    with show_working("Estimating the cost"):
+        cost = estimate_cost(
+            shared,
+            encoder=encoder,
+            pairs=configuration.pairs,
+            kind=configuration.kind,
+            n_workers=execution.workers,
+            device=configuration.device,
+            random_state=configuration.seed,
+        )
+    console = error_console()
+    learning = estimate_learning(shared, configuration, n_workers=execution.workers)
+    say(console, cost.describe())
+    say(console, f"Learning after that: roughly {say_seconds(learning)}, by the number of rows and models.")
+    if cost.seconds + learning > LONG_SECONDS and console.is_terminal and not is_wanted():
+        raise typer.Exit(int(ExitCode.DONE))
+
+
+def is_wanted() -> bool:
+    """Ask whether to go on; no answer is no."""
+    try:
+        return typer.confirm("Go on?", err=True)
+    except typer.Abort:
+        return False

@@ -1,0 +1,155 @@
+"""`robusttc predict`: labels and probabilities of texts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from robusttc.cli.console import print_json
+from robusttc.cli.run_options import DeviceOfModels, RunFolder
+from robusttc.errors import DataError, quote
+
+if TYPE_CHECKING:
+    from robusttc.run.answering import Answer, Answers
+
+__all__ = ["predict", "read_texts"]
+
+TEXTS_AT_ONCE = 1024
+TABLES = {".csv": ",", ".tsv": "\t"}
+STANDARD_INPUT = Path("-")
+
+
+def predict(
+    run: RunFolder,
+    task: Annotated[str, typer.Option(metavar="NAME", help="A task of the run, or an added one.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="One text a line, or a CSV or TSV file; - is standard input."),
+    ] = STANDARD_INPUT,
+    text_column: Annotated[
+        str, typer.Option(help="The column of a CSV or TSV file that has the text.")
+    ] = "text",
+    proba: Annotated[bool, typer.Option("--proba", help="Print the probability of every label.")] = False,
+    abstain_below: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help="Give no label where the highest probability is below this one, from 0 to 1."
+        ),
+    ] = None,
+    device: DeviceOfModels = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print a line a text: its label, the probability, and how likely it is that no label fits.
+
+    The output is CSV with a header: label, probability, out_of_scope, and with --proba a column a label.
+    """
+    # Late, so that --help does not wait for SciPy and torch.
+    from robusttc.learning.answers import check_threshold
+    from robusttc.run.opening import OpenRun
+
+    check_threshold(abstain_below)
+    answers = OpenRun(run, device=device).find(task)
+    texts = read_texts(file, text_column)
+    if json:
+        print_document(answers, texts, abstain_below)
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    labels = [f"p({label})" for label in answers.label_names] if proba else []
+    writer.writerow(["label", "probability", "out_of_scope", *labels])
+    while batch := list(islice(texts, TEXTS_AT_ONCE)):
+        for answer in answers.answer(batch, abstain_below=abstain_below):
+            writer.writerow(cells_of(answer, proba=proba))
+        sys.stdout.flush()
+
+
+def cells_of(answer: Answer, *, proba: bool) -> list[str]:
+    """Give one line of the output."""
+    scope = "" if answer.out_of_scope is None else f"{answer.out_of_scope:.4f}"
+    shares = [f"{share:.4f}" for share in answer.probabilities] if proba else []
+    return [answer.label or "", f"{answer.probability:.4f}", scope, *shares]
+
+
+def print_document(answers: Answers, texts: Iterator[str], abstain_below: float | None) -> None:
+    """Print all answers as one JSON document."""
+    found: list[dict[str, Any]] = []
+    while batch := list(islice(texts, TEXTS_AT_ONCE)):
+        for text, answer in zip(batch, answers.answer(batch, abstain_below=abstain_below), strict=True):
+            found.append(
+                {
+                    "text": text,
+                    "label": answer.label,
+                    "probability": answer.probability,
+                    "out_of_scope": answer.out_of_scope,
+                    "probabilities": dict(zip(answers.label_names, answer.probabilities, strict=True)),
+                }
+            )
+    print_json({"task": answers.task, "predictions": found})
+
+
+def read_texts(file: Path, text_column: str = "text") -> Iterator[str]:
+    """Give the texts of a file one by one: one a line, or the cells of a column.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is not UTF-8, has no such column, or a text is empty; it names the line.
+    """
+    if file == STANDARD_INPUT:
+        yield from check_texts(read_lines(io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig"), "standard input"))
+        return
+    where = str(file)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            delimiter = TABLES.get(file.suffix.lower())
+            found = (
+                read_lines(stream, where)
+                if delimiter is None
+                else read_column(stream, delimiter, text_column, where)
+            )
+            yield from check_texts(found)
+    except OSError as error:
+        raise DataError("the texts cannot be read", where=where, got=error.strerror or str(error)) from None
+
+
+def read_lines(stream: TextIO, where: str) -> Iterator[tuple[str, str]]:
+    """Give every line with its place."""
+    try:
+        for number, line in enumerate(stream, start=1):
+            yield f"{where}:{number}", line.rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise DataError("the texts are not UTF-8", where=where) from None
+
+
+def read_column(stream: TextIO, delimiter: str, column: str, where: str) -> Iterator[tuple[str, str]]:
+    """Give every cell of a column with its place."""
+    reader = csv.DictReader(stream, delimiter=delimiter, strict=True)
+    try:
+        if column not in (reader.fieldnames or ()):
+            raise DataError(
+                "the file has no such column",
+                where=where,
+                got=", ".join(quote(name) for name in reader.fieldnames or ()) or "no header",
+                expected=quote(column),
+                todo="name the column of the texts with --text-column",
+            )
+        for row in reader:
+            yield f"{where}:{reader.line_num}", row[column] or ""
+    except csv.Error as error:
+        raise DataError("the file is not CSV", where=f"{where}:{reader.line_num}", got=str(error)) from None
+    except UnicodeDecodeError:
+        raise DataError("the texts are not UTF-8", where=where) from None
+
+
+def check_texts(found: Iterator[tuple[str, str]]) -> Iterator[str]:
+    """Refuse a text that says nothing: every line of the output belongs to one of the input."""
+    for place, text in found:
+        if not text.strip():
+            raise DataError("the text is empty", where=place, expected="one text a line")
+        yield text

@@ -1,0 +1,148 @@
+"""A finished run as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from robusttc.cli.console import without_controls
+from robusttc.cli.inspection_view import count, say
+from robusttc.cli.run_progress import say_time
+
+if TYPE_CHECKING:
+    from robusttc.learning.intervals import Estimate
+    from robusttc.run.evaluation import Evaluation, TaskFigures
+
+__all__ = ["KIND_WORDS", "show_doubts", "show_means", "show_run", "show_tasks"]
+
+MAX_SIZES = 12
+MAX_LEFT_OUT = 5
+KIND_WORDS = {
+    "own": "own: each task alone",
+    "shared": "shared: one model of all",
+    "cluster": "cluster: one a cluster",
+    "served": "served: what predicts",
+}
+
+
+def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None:
+    """Print what a person wants to know at the end of a fit."""
+    from robusttc.run.summary import evaluation_of
+
+    tasks = summary["tasks"]
+    private = f", {tasks['n_private']:,} of them private" if tasks["n_private"] else ""
+    say(console, f"{count(tasks['n'], 'task')}{private}, {count(tasks['n_rows'], 'row')}.")
+    show_clusters(console, summary)
+    for part, title in (("multitask", "Multi-task"), ("fewshot", "Few-shot")):
+        verdict = (summary[part] or {}).get("verdict")
+        if verdict is not None:
+            say(console, f"{title}: {verdict['sentence']}")
+    evaluation = evaluation_of(summary)
+    say(console, "")
+    show_means(console, evaluation)
+    say(console, evaluation.sentence)
+    show_doubts(console, summary)
+    show_costs(console, summary)
+    files = ["models/", "clusters.csv", "summary.json"] + (["scores.csv"] if summary["transfer"] else [])
+    say(console, f"\nIn {folder}: {', '.join(files)}.")
+    say(console, f"Next: robusttc evaluate {folder}")
+    say(console, f"      robusttc predict {folder} --task NAME TEXTS.txt")
+    if summary["fewshot"] is not None:
+        say(console, f"      robusttc adapt {folder} EXAMPLES.csv --name NAME")
+
+
+def show_clusters(console: Console, summary: Mapping[str, Any]) -> None:
+    """Print how many clusters there are, and how sure that is."""
+    clusters = summary["clusters"]
+    if clusters is None:
+        say(console, "No clusters: there are not two tasks that may share, or they could not be clustered.")
+        return
+    sizes = ", ".join(f"{size:,}" for size in clusters["sizes"][:MAX_SIZES])
+    more = " …" if len(clusters["sizes"]) > MAX_SIZES else ""
+    alone = f"; {count(clusters['n_without'], 'task')} in none" if clusters["n_without"] else ""
+    of_sizes = f" of {sizes}{more} tasks" if sizes else ""
+    say(console, f"{count(clusters['n'], 'cluster')}{of_sizes}{alone} ({clusters['reason']}).")
+    say(console, clusters["sentence"])
+
+
+def show_means(console: Console, evaluation: Evaluation) -> None:
+    """Print the mean accuracy of each kind of model over tasks."""
+    if not evaluation.means:
+        return
+    n_tasks = next(iter(evaluation.means.values())).n
+    table = Table(
+        title=f"Test accuracy: mean over {count(n_tasks, 'task')} [95 % interval]", title_justify="left"
+    )
+    for heading in ("model", "accuracy in %", "over own"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for kind, mean in evaluation.means.items():
+        gain = evaluation.gains.get(kind)
+        table.add_row(KIND_WORDS[kind], percent(mean), "" if gain is None else percent(gain, sign="+"))
+    console.print(table)
+
+
+def show_tasks(console: Console, evaluation: Evaluation, limit: int) -> None:
+    """Print a row a task, those that lose most first."""
+    table = Table("task", box=None, pad_edge=False)
+    for heading in ("cluster", "rows", *KIND_WORDS, "served - own", ""):
+        table.add_column(heading, justify="right")
+    ordered = sorted(evaluation.tasks, key=by_gain)
+    shown = ordered[:limit] if limit else ordered
+    for task in shown:
+        cells = [percent(getattr(task, kind), interval=False) for kind in KIND_WORDS]
+        gain = percent(task.gain, sign="+")
+        group = str(task.group) if task.group >= 0 else ""
+        state = "" if task.state == "no difference" else task.state
+        table.add_row(Text(without_controls(task.task)), group, f"{task.n_rows:,}", *cells, gain, state)
+    console.print(table)
+    if len(shown) < len(ordered):
+        say(console, f"… and {len(ordered) - len(shown):,} more tasks (--limit 0 shows all)")
+
+
+def by_gain(task: TaskFigures) -> tuple[float, str]:
+    """Sort by gain; tasks without one last."""
+    return (float("inf") if task.gain is None else task.gain.mean), task.task
+
+
+def percent(estimate: Estimate | None, *, sign: str = "", interval: bool = True) -> str:
+    """Show an accuracy in hundredths, with its interval."""
+    if estimate is None:
+        return ""
+    # Without the sum, a difference that rounds to zero could show as -0.0.
+    mean, low, high = (
+        format(round(100 * value, 1) + 0.0, f"{sign}.1f") if abs(value) < float("inf") else "?"
+        for value in (estimate.mean, estimate.low, estimate.high)
+    )
+    return f"{mean} [{low}, {high}]" if interval else mean
+
+
+def show_doubts(console: Console, summary: Mapping[str, Any]) -> None:
+    """Print what is doubtful, and what was left out."""
+    for doubt in summary["doubts"]:
+        say(console, f"Doubtful: {doubt}")
+    left_out = summary["quarantined"]
+    if not left_out:
+        return
+    say(console, f"Left out: {count(len(left_out), 'unit')} of work (--retry tries again):")
+    for unit in left_out[:MAX_LEFT_OUT]:
+        say(console, f"  {unit['key']}: {unit['error']}")
+    if len(left_out) > MAX_LEFT_OUT:
+        say(console, f"  … and {len(left_out) - MAX_LEFT_OUT:,} more in summary.json")
+
+
+def show_costs(console: Console, summary: Mapping[str, Any]) -> None:
+    """Print the time of every stage."""
+    from robusttc.transfer.cost_estimate import say_bytes
+
+    costs = summary["costs"]
+    if not costs:
+        return
+    times = ", ".join(f"{cost['stage']} {say_time(cost['wall_seconds'])}" for cost in costs)
+    peak = max(cost["peak_bytes"] for cost in costs)
+    memory = f"; {say_bytes(peak)} a worker" if peak else ""
+    say(console, f"Took {times}{memory}.")

@@ -1,0 +1,1 @@
+"""A run: a folder that remembers every finished unit of work, and the program that fills it."""

@@ -1,0 +1,134 @@
+"""The stage `cluster`: from transfer scores to clusters, as one unit of work."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.clustering.diagnosis import as_plain
+from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.errors import DoubtWarning
+from robusttc.progress import Progress
+from robusttc.run.configuration import FitConfiguration
+from robusttc.scores import TransferScores
+from robusttc.work.units import Payload, Unit, Workshop
+
+__all__ = ["Groups", "find_groups"]
+
+STAGE = "cluster"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """A clustering, without the matrices behind it.
+
+    Attributes
+    ----------
+    task_names
+        The tasks that were clustered.
+    labels, spectral_labels
+        The cluster of each, -1 for none; and the same before the last step.
+    confidence
+        The posterior probability of each task's cluster.
+    n_clusters, reason
+        How many there are, and why.
+    certificate, diagnosis
+        What is proven, and how far the clusters can be trusted, as values for JSON.
+    """
+
+    task_names: tuple[str, ...]
+    labels: NDArray[np.int64]
+    spectral_labels: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    n_clusters: int
+    reason: str
+    certificate: Mapping[str, Any]
+    diagnosis: Mapping[str, Any]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the clusters are certified."""
+        return bool(self.certificate["converged"]) and self.diagnosis["verdict"] == "certified"
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The cluster of each task, by its name."""
+        return dict(zip(self.task_names, self.labels.tolist(), strict=True))
+
+    def members(self) -> dict[int, tuple[str, ...]]:
+        """Give the names of the tasks of each cluster."""
+        return {
+            number: tuple(self.task_names[place] for place in np.flatnonzero(self.labels == number))
+            for number in range(self.n_clusters)
+        }
+
+
+def find_groups(
+    scores: TransferScores,
+    configuration: FitConfiguration,
+    *,
+    workshop: Workshop,
+    progress: Progress | None = None,
+) -> Groups | None:
+    """Cluster the tasks of some scores; None where that was tried in vain.
+
+    Examples
+    --------
+    >>> from robusttc.clustering.planted import make_planted_scores
+    >>> from robusttc.work.units import HERE
+    >>> scores = make_planted_scores([f"task {i}" for i in range(24)], np.arange(24) % 2, random_state=0)
+    >>> find_groups(scores, FitConfiguration(), workshop=HERE).n_clusters
+    2
+    """
+    argument = {
+        "n_clusters": configuration.clusters,
+        "rule": configuration.rule,
+        "remove_donor_effect": configuration.remove_donor_effect,
+        "random_state": configuration.seed,
+    }
+    # Scores that are there after units were tried again make another clustering, with a key of its own.
+    unit = Unit(f"{STAGE}/{scores.content_hash[:16]}", cluster_scores, argument)
+    handle = workshop.put(scores)
+    try:
+        payload = workshop.do(STAGE, [unit], handle, progress=progress, noun="clusterings")[0]
+    finally:
+        workshop.drop(handle)
+    if payload is None:
+        return None
+    return Groups(
+        scores.task_names,
+        payload.arrays["labels"],
+        payload.arrays["spectral_labels"],
+        payload.arrays["confidence"],
+        payload.values["n_clusters"],
+        payload.values["reason"],
+        payload.values["certificate"],
+        payload.values["diagnosis"],
+    )
+
+
+def cluster_scores(scores: TransferScores, argument: Mapping[str, Any]) -> Payload:
+    """Do the unit."""
+    estimator = RobustTaskClustering(**argument)
+    with warnings.catch_warnings():
+        # What is doubtful is part of the diagnosis.
+        warnings.simplefilter("ignore", DoubtWarning)
+        estimator.fit(scores)
+    return Payload(
+        {
+            "n_clusters": int(estimator.n_clusters_),
+            "reason": estimator.n_clusters_reason_,
+            "certificate": as_plain(estimator.certificate_),
+            "diagnosis": estimator.diagnosis_.as_dict(),
+        },
+        {
+            "labels": estimator.labels_.astype(np.int64),
+            "spectral_labels": estimator.labels_spectral_.astype(np.int64),
+            "confidence": estimator.confidence_.astype(np.float64),
+        },
+    )

@@ -1,0 +1,69 @@
+"""The files of a finished run that people read: scores, clusters, summary."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from robusttc.data.taskset import TaskSet
+from robusttc.run.configuration import FitConfiguration
+from robusttc.run.files import explained_files, write_file
+from robusttc.run.learnable import Learnable
+from robusttc.run.places import CLUSTERS, SCORES, SUMMARY
+from robusttc.run.stages import Outcome
+from robusttc.run.store import RunStore
+from robusttc.run.summary import make_summary
+
+__all__ = ["write_outputs"]
+
+
+def write_outputs(
+    folder: Path,
+    store: RunStore,
+    tasks: TaskSet,
+    found: Learnable,
+    configuration: FitConfiguration,
+    outcome: Outcome,
+) -> dict[str, Any]:
+    """Write the files, each whole or not at all, and give the summary."""
+    if outcome.scores is not None:
+        with explained_files("the scores cannot be written", folder / SCORES):
+            outcome.scores.write_csv(folder / SCORES)
+    write_file(folder / CLUSTERS, table_of_clusters(store, tasks, found, outcome))
+    summary = make_summary(store, tasks, configuration, outcome)
+    text = json.dumps(summary, ensure_ascii=False, indent=1, allow_nan=False)
+    write_file(folder / SUMMARY, text.encode() + b"\n")
+    # As whoever reads the file will have it: lists where there were tuples.
+    written: dict[str, Any] = json.loads(text)
+    return written
+
+
+def table_of_clusters(store: RunStore, tasks: TaskSet, found: Learnable, outcome: Outcome) -> bytes:
+    """Give a row a task: its cluster, how sure, whether it is private, and why something was left out."""
+    reasons: dict[str, list[str]] = {}
+    for unit in store.quarantined():
+        for name in unit.tasks if len(unit.tasks) == 1 else ():
+            reasons.setdefault(name, []).append(f"{unit.stage}: {unit.error}")
+    groups = outcome.groups
+    place_of = {} if groups is None else {name: place for place, name in enumerate(groups.task_names)}
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        ["task", "cluster", "confidence", "spectral_cluster", "private", "learned", "quarantined"]
+    )
+    for task in sorted(tasks, key=lambda task: task.name):
+        cells = ["", "", ""]
+        if groups is not None and task.name in place_of:
+            place = place_of[task.name]
+            label, spectral = int(groups.labels[place]), int(groups.spectral_labels[place])
+            confidence = f"{groups.confidence[place]:.4f}"
+            cells = [str(label) if label >= 0 else "", confidence, str(spectral) if spectral >= 0 else ""]
+        learned = "no" if task.name in found.set_aside else "yes"
+        why = "; ".join(reasons.get(task.name, []))
+        writer.writerow(
+            [task.name, *cells, "no" if task.may_share else "yes", learned, " ".join(why.split())]
+        )
+    return stream.getvalue().encode()

@@ -1,0 +1,168 @@
+"""Measuring cut into units: one a source, which trains its model and scores it on all of its targets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.errors import DoubtWarning, WorkError, quote
+from robusttc.progress import Progress
+from robusttc.transfer.blocks import ScoreBlock, score_block
+from robusttc.transfer.plan import TransferPlan
+from robusttc.transfer.sources import train_source
+from robusttc.work.units import Payload, Unit, Workshop
+
+__all__ = ["STAGE", "SourceScores", "measure_sources", "score_rows_of", "source_units"]
+
+STAGE = "transfer"
+
+# So many tasks and errors are named in a warning; the results name all of them.
+MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceScores:
+    """The scores of one source by the names of tasks, one row a target.
+
+    Attributes
+    ----------
+    source
+        The name of the source.
+    targets
+        The names of the targets.
+    score, n_examples, standard_error, first_half, second_half
+        As in `robusttc.transfer.blocks.ScoreBlock`; without standard errors, None.
+    failed
+        The targets that could not be scored, each with its error.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    score: NDArray[np.float64]
+    n_examples: NDArray[np.int64]
+    standard_error: NDArray[np.float64] | None
+    first_half: NDArray[np.float64]
+    second_half: NDArray[np.float64]
+    failed: tuple[tuple[str, str], ...]
+
+
+def source_units(plan: TransferPlan) -> list[Unit]:
+    """Give one unit a source; the shared data is the plan."""
+    return [
+        Unit(f"{STAGE}/{name}", measure_unit, source, (name,))
+        for source in plan.sources
+        for name in [plan.rows[source].name]
+    ]
+
+
+def measure_unit(plan: TransferPlan, source: int) -> Payload:
+    """Do a unit: train the model of one source, and score it."""
+    block = score_block(plan, source, train_source(plan, source))
+    names = plan.task_names
+    values = {
+        "source": names[source],
+        "targets": [names[target] for target in block.target],
+        "failed": [[names[target], error] for target, error in block.failed],
+    }
+    arrays = {
+        "score": block.score,
+        "standard_error": block.standard_error,
+        "first_half": block.first_half,
+        "second_half": block.second_half,
+        "n_examples": block.n_examples,
+    }
+    return Payload(values, arrays)
+
+
+def score_rows_of(payload: Payload) -> SourceScores:
+    """Give the scores that a unit of this stage gave.
+
+    Examples
+    --------
+    >>> values = {"source": "a", "targets": ["b"], "failed": []}
+    >>> columns = ("score", "standard_error", "first_half", "second_half", "n_examples")
+    >>> rows = score_rows_of(Payload(values, {name: np.ones(1) for name in columns}))
+    >>> rows.source, rows.targets, rows.score.tolist()
+    ('a', ('b',), [1.0])
+    """
+    values: Mapping[str, Any] = payload.values
+    arrays: Mapping[str, NDArray[Any]] = payload.arrays
+    return SourceScores(
+        values["source"],
+        tuple(values["targets"]),
+        arrays["score"],
+        arrays["n_examples"],
+        None if np.isnan(arrays["standard_error"]).any() else arrays["standard_error"],
+        arrays["first_half"],
+        arrays["second_half"],
+        tuple((name, error) for name, error in values["failed"]),
+    )
+
+
+def measure_sources(
+    plan: TransferPlan, workshop: Workshop, *, progress: Progress | None = None
+) -> list[ScoreBlock]:
+    """Let a workshop measure all sources of a plan.
+
+    Warns
+    -----
+    DoubtWarning
+        If scores are missing: a pair raised an error, or a source could not be worked on.
+
+    Raises
+    ------
+    WorkError
+        If there is not a single score.
+    """
+    units = source_units(plan)
+    data = workshop.put(plan)
+    try:
+        payloads = workshop.do(STAGE, units, data, progress=progress, noun="tasks")
+    finally:
+        workshop.drop(data)
+    number_of = {name: number for number, name in enumerate(plan.task_names)}
+    blocks: list[ScoreBlock] = []
+    missing: list[str] = []
+    for unit, payload in zip(units, payloads, strict=True):
+        if payload is None:
+            missing.append(f"all scores of source {quote(unit.tasks[0])}")
+            continue
+        rows = score_rows_of(payload)
+        missing += [f"{quote(rows.source)} on {quote(name)} ({error})" for name, error in rows.failed]
+        target = np.array([number_of[name] for name in rows.targets], dtype=np.int64)
+        arrays = payload.arrays
+        blocks.append(
+            ScoreBlock(
+                number_of[rows.source],
+                target,
+                rows.score,
+                arrays["standard_error"],
+                rows.first_half,
+                rows.second_half,
+                rows.n_examples,
+            )
+        )
+    if missing:
+        warn_of_missing(missing)
+    if not any(len(block.target) for block in blocks):
+        raise WorkError(
+            "no score could be measured",
+            got=missing[0] if missing else "no pairs",
+            todo="see the errors of the units",
+        )
+    return blocks
+
+
+def warn_of_missing(missing: Sequence[str]) -> None:
+    """Say which scores are not there."""
+    more = f"; and {len(missing) - MAX_NAMED:,} more" if len(missing) > MAX_NAMED else ""
+    warnings.warn(
+        f"some scores could not be measured and are left out: {'; '.join(missing[:MAX_NAMED])}{more}",
+        DoubtWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,417 @@
+"""Learning gives the same bits whoever does its units, and goes on where a unit cannot be done."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from planted_vectors import make_planted_vectors
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders.settings import TrainingSettings
+from robusttc.errors import DoubtWarning, UsageError, WorkError
+from robusttc.fewshot.assessment import assess_fewshot
+from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.multitask.assessment import assess_multitask
+from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask.retraining import retrain_culprits
+from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.progress import Progress, ProgressEvent, report
+from robusttc.transfer import blocks
+from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer.units import score_rows_of
+from robusttc.work.packing import pack, unpack
+from robusttc.work.processes import Processes
+from robusttc.work.units import HERE, Payload, Unit
+
+QUICK = MultiTaskSettings(width=8, dropout=0.2, epochs=4, min_steps=10, start_epochs=2)
+WORDS = QUICK.replace(activation="relu")
+METRIC = MetricSettings(steps=8, learning_rate=1e-2)
+FEW = FewShotSettings(metric=METRIC, rehearsals=1, layer=TrainingSettings(width=6))
+FEW_PAPER = FEW.replace(metric=METRIC.replace(loss="matching", names=0.0, scale=4.0))
+TRANSFER = TransferSettings(training=TrainingSettings(width=6, epochs=2, min_steps=6, batch_size=8))
+
+
+class Shuffled:
+    """Does units in random order, as another process would: all that crosses a border is bytes.
+
+    Units whose keys `loses` says yes to cannot be done.
+    """
+
+    def __init__(self, seed: int = 0, loses: Callable[[str], bool] = lambda _: False) -> None:
+        self.generator = np.random.default_rng(seed)
+        self.loses = loses
+        self.keys: list[list[str]] = []
+        self.n_held = 0
+
+    def put(self, data: Any) -> bytes:
+        self.n_held += 1
+        return pickle.dumps(data)
+
+    def drop(self, handle: Any) -> None:
+        assert isinstance(handle, bytes)
+        self.n_held -= 1
+
+    def do(
+        self,
+        stage: str,
+        units: Sequence[Unit],
+        data: Any = None,
+        *,
+        when_done: Callable[[Unit, Payload], None] | None = None,
+        progress: Progress | None = None,
+        noun: str = "units",
+    ) -> list[Payload | None]:
+        keys = [unit.key for unit in units]
+        assert len(set(keys)) == len(keys)
+        assert all(key.startswith(f"{stage}/") for key in keys)
+        self.keys.append(keys)
+        results: list[Payload | None] = [None] * len(units)
+        for done, place in enumerate(self.generator.permutation(len(units)), start=1):
+            unit = pickle.loads(pickle.dumps(units[place]))  # noqa: S301
+            if not self.loses(unit.key):
+                payload = unit.work(pickle.loads(data), unit.argument)  # noqa: S301
+                results[place] = payload = unpack(pack(payload))
+                if when_done is not None:
+                    when_done(units[place], payload)
+            report(progress, stage, done, len(units), noun)
+        return results
+
+
+def content(model: Any, folder: Path) -> dict[str, bytes]:
+    """Give the files of a saved model."""
+    model.save(folder)
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@contextmanager
+def doubts() -> Iterator[list[str]]:
+    """Collect what is doubted."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DoubtWarning)
+        yield found
+    found += [str(one.message) for one in caught if issubclass(one.category, DoubtWarning)]
+
+
+def word_tasks(n_tasks: int = 6) -> TaskSet:
+    generator = np.random.default_rng(1)
+    vocabulary = ["pay", "bill", "card", "rain", "sun", "wind", "hello", "bye", "order", "pizza", "now"]
+    splits = ["train"] * 12 + ["valid"] * 4
+    return TaskSet(
+        Task(
+            f"w/{number}",  # any character may be in a name
+            [" ".join([vocabulary[row % 2 + number], *generator.choice(vocabulary, 3)]) for row in range(16)],
+            ["say_no" if row % 2 else "ask_now" for row in range(16)],
+            splits,
+        )
+        for number in range(n_tasks)
+    )
+
+
+PLANTED = make_planted_vectors(8, 2, seed=0, n_test=3)
+# Two clusters, a task alone in its cluster, and one in none.
+LABELS = [0, 1, 0, 1, 0, 1, 7, -1]
+
+
+def fit_multitask(workshop: Any, **options: Any) -> ClusterMultiTask:
+    encoder = options.pop("encoder", PLANTED.encoder)
+    tasks, labels = options.pop("tasks", PLANTED.tasks), options.pop("labels", LABELS)
+    return ClusterMultiTask(encoder, **{"settings": QUICK, **options}).fit(tasks, labels, workshop=workshop)
+
+
+def ask(model: ClusterMultiTask, name: str) -> Any:
+    """Give the probabilities of a task's rows before its temperature, which other tasks may change."""
+    return model._serving.raw_probabilities(name, model._serving.read(name, PLANTED.features[name]))
+
+
+def few_shot_tasks(*, same_labels: bool = False) -> tuple[TaskSet, FeatureEncoder]:
+    generator = np.random.default_rng(0)
+    tasks, vectors = [], {}
+    for number in range(8):
+        codes = np.arange(24) % 3
+        rows = generator.normal(size=(24, 6))
+        rows[:, number % 2] += 2.0 * codes
+        name = f"t{number}"
+        labels = [f"L{code}" if same_labels else f"{name} {code}" for code in codes]
+        tasks.append(Task(name, [f"{name} {row}" for row in range(24)], labels))
+        vectors[name] = rows.astype(np.float32)
+    return TaskSet(tasks), FeatureEncoder(vectors)
+
+
+def fit_few_shot(workshop: Any, *, same_labels: bool = False, **options: Any) -> ClusterFewShot:
+    tasks, encoder = few_shot_tasks(same_labels=same_labels)
+    learner = ClusterFewShot(encoder, **{"settings": FEW, "clusters": "always", **options})
+    return learner.fit(tasks, [0, 1] * 4, workshop=workshop)
+
+
+def measure(workshop: Any, kind: str = "log_likelihood", **options: Any) -> Any:
+    tasks, encoder = few_shot_tasks()
+    options = {"encoder": encoder, "settings": TRANSFER, "kind": kind, **options}
+    return measure_transfer(tasks, workshop=workshop, **options)
+
+
+@pytest.mark.parametrize("kind", ["log_likelihood", "accuracy", "logme"])
+def test_scores_are_the_same(kind: str) -> None:
+    expected = measure(None, kind)
+    for seed in range(2):
+        workshop = Shuffled(seed)
+        assert measure(workshop, kind).content_hash == expected.content_hash
+        assert workshop.keys == [[f"transfer/t{number}" for number in range(8)]]
+        assert workshop.n_held == 0
+    assert measure(Shuffled(), kind, pairs=16) == measure(None, kind, pairs=16)
+
+
+def test_scores_of_words_are_the_same() -> None:
+    options: dict[str, Any] = {"encoder": "cnn", "settings": TRANSFER}
+    expected = measure_transfer(word_tasks(3), **options)
+    assert measure_transfer(word_tasks(3), workshop=Shuffled(), **options) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clusters": "always", "n_random": 2, "settings": QUICK.replace(n_copies=2)},
+        {"tasks": PLANTED.tasks.keep_private(["task-01", "task-06"])},
+        {"clusters": "never"},
+        {"labels": None},
+        {"strategy": "paper", "tasks": PLANTED.tasks.keep_private(["task-01"])},
+    ],
+    ids=["always", "private", "never", "no labels", "paper"],
+)
+def test_multitask_models_are_the_same(options: dict[str, Any], tmp_path: Path) -> None:
+    expected = content(fit_multitask(None, **options), tmp_path / "here")
+    workshop = Shuffled(3)
+    assert content(fit_multitask(workshop, **options), tmp_path / "shuffled") == expected
+    assert workshop.n_held == 0
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_multitask_models_of_words_are_the_same(strategy: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"encoder": "cnn", "strategy": strategy, "clusters": "always", "n_random": 1}
+    options |= {"settings": WORDS, "tasks": word_tasks().keep_private(["w/0"]), "labels": [0, 0, 0, 1, 1, 2]}
+    expected = content(fit_multitask(None, **options), tmp_path / "here")
+    assert content(fit_multitask(Shuffled(1), **options), tmp_path / "shuffled") == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"settings": FEW.replace(cluster_steps=4)},
+        {"same_labels": True, "clusters": "auto"},
+        {"strategy": "paper", "settings": FEW_PAPER, "threshold": "auto", "same_labels": True},
+        {"clusters": "never"},
+    ],
+    ids=["scratch", "start", "pooled", "paper", "never"],
+)
+def test_few_shot_metrics_are_the_same(options: dict[str, Any], tmp_path: Path) -> None:
+    expected = content(fit_few_shot(None, **options), tmp_path / "here")
+    workshop = Shuffled(2)
+    assert content(fit_few_shot(workshop, **options), tmp_path / "shuffled") == expected
+    assert workshop.n_held == 0
+    # What is rehearsed with and what serves are trained in one go, or in two where clusters have a start.
+    trained = [keys for keys in workshop.keys if any("metric" in key for key in keys)]
+    assert len(trained) == (2 if options.get("settings", FEW).cluster_steps else 1)
+
+
+def test_few_shot_metrics_of_words_are_the_same(tmp_path: Path) -> None:
+    def fit(workshop: Any) -> ClusterFewShot:
+        return ClusterFewShot("cnn", settings=FEW, clusters="always").fit(
+            word_tasks(), [0, 1] * 3, workshop=workshop
+        )
+
+    assert content(fit(Shuffled()), tmp_path / "shuffled") == content(fit(None), tmp_path / "here")
+
+
+def test_real_processes_give_the_same(tmp_path: Path) -> None:
+    with Processes(2) as workshop:
+        assert measure(workshop).content_hash == measure(None).content_hash
+        options: dict[str, Any] = {"clusters": "always", "n_random": 1}
+        models = [content(fit_multitask(who, **options), tmp_path / f"m {who}") for who in (None, workshop)]
+        assert models[0] == models[1]
+        metrics = [content(fit_few_shot(who), tmp_path / f"f {who}") for who in (None, workshop)]
+        assert metrics[0] == metrics[1]
+
+
+def test_assessments_are_the_same() -> None:
+    options: dict[str, Any] = {"encoder": PLANTED.encoder, "settings": QUICK, "n_random": 1}
+    expected = assess_multitask(PLANTED.tasks, LABELS, **options)
+    events: list[ProgressEvent] = []
+    found = assess_multitask(PLANTED.tasks, LABELS, workshop=Shuffled(), progress=events.append, **options)
+    assert found == expected
+    assert events[-1].done == events[-1].total
+    tasks, encoder = few_shot_tasks()
+    few = [
+        assess_fewshot(tasks, [0, 1] * 4, encoder=encoder, settings=FEW, workshop=who)
+        for who in (HERE, Shuffled())
+    ]
+    assert few[0] == few[1]
+
+
+def test_scores_that_are_missing_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = measure(None)
+    with pytest.warns(DoubtWarning, match="all scores of source 't3'"):
+        found = measure(Shuffled(loses=lambda key: key == "transfer/t3"))
+    kept = expected.source != 3
+    assert np.array_equal(found.score, expected.score[kept])
+    assert np.array_equal(found.target, expected.target[kept])
+    score_pair = blocks.score_pair
+
+    def fail_sometimes(plan: Any, model: Any, rows: Any, features: Any) -> Any:
+        if rows.name == "t5":
+            raise ArithmeticError("it does not add up")
+        score = score_pair(plan, model, rows, features)
+        return (np.nan, *score[1:]) if rows.name == "t6" else score
+
+    monkeypatch.setattr(blocks, "score_pair", fail_sometimes)
+    with pytest.warns(
+        DoubtWarning, match=r"'t0' on 't5' \(ArithmeticError: it does not add up\).* and 9 more"
+    ):
+        found = measure(None)
+    kept = ~np.isin(expected.target, [5, 6])
+    assert np.array_equal(found.score, expected.score[kept])
+    payloads: list[Payload] = []
+
+    class Watched(Shuffled):
+        def do(self, *arguments: Any, **options: Any) -> Any:
+            found = super().do(*arguments, **options)
+            payloads.extend(payload for payload in found if payload is not None)
+            return found
+
+    with pytest.warns(DoubtWarning):
+        measure(Watched())
+    rows = score_rows_of(payloads[0])
+    assert rows.source == "t0"
+    assert rows.targets == ("t1", "t2", "t3", "t4", "t7")
+    assert [name for name, _ in rows.failed] == ["t5", "t6"]
+    assert "not finite" in rows.failed[1][1]
+    with pytest.raises(WorkError, match="no score could be measured"), pytest.warns(DoubtWarning):
+        measure(Shuffled(loses=lambda _: True))
+    with pytest.raises(UsageError, match="n_workers or workshop"):
+        measure(Shuffled(), n_workers=2)
+
+
+def test_a_cluster_without_a_model_is_served_by_own_models() -> None:
+    def loses(key: str) -> bool:
+        return "/whole/cluster" in key and "tasks 3" in key
+
+    with doubts() as found:
+        model = fit_multitask(Shuffled(loses=loses), clusters="always", n_random=1)
+    assert model.starts_ == {}
+    assert any("own models serve their tasks: 'task-00', 'task-01'" in one for one in found)
+    own = fit_multitask(None, clusters="always", n_random=1)
+    assert own.weights_ == model.weights_  # the folds were not touched
+    assert np.array_equal(ask(model, "task-06"), ask(own, "task-06"))
+    assert not np.array_equal(ask(model, "task-00"), ask(own, "task-00"))
+    assert np.isfinite(ask(model, "task-00")).all()
+    with doubts():
+        # In the folds the tasks of a cluster without a model are asked of their own models.
+        again = fit_multitask(Shuffled(loses=lambda key: "/fold" in key and "/cluster" in key), n_random=1)
+    assert again.verdict_ is not None
+    assert again.components_["cluster"] == again.components_["own"]
+
+
+@pytest.mark.parametrize("place", ["fold 1", "whole"])
+def test_nothing_goes_on_without_the_model_of_all_tasks(place: str) -> None:
+    # Own models that hardly learn leave the weight to the shared one.
+    settings = QUICK.replace(own_c=1e-4, epochs=30)
+    workshop = Shuffled(loses=lambda key: f"{place}/shared" in key)
+    with pytest.raises(WorkError, match=f"unit multitask/{place}/shared/tasks 8") as caught:
+        fit_multitask(workshop, clusters="never", settings=settings)
+    assert workshop.n_held == 0
+    assert caught.value.exit_code == 3
+
+
+def test_a_bad_batch_of_own_models_is_done_task_by_task(tmp_path: Path) -> None:
+    expected = content(fit_multitask(None, clusters="never"), tmp_path / "here")
+    workshop = Shuffled(loses=lambda key: "/own/tasks" in key)
+    assert content(fit_multitask(workshop, clusters="never"), tmp_path / "shuffled") == expected
+    assert [key for key in workshop.keys[1] if "task-00" in key][:1] == ["multitask/fold 0/own/task task-00"]
+
+
+def test_a_task_without_an_own_model_has_no_opinion() -> None:
+    def loses(key: str) -> bool:
+        return "/own/tasks" in key or "/own/task task-02" in key
+
+    with doubts() as found:
+        model = fit_multitask(Shuffled(loses=loses), labels=None)
+    assert any("in some folds: 'task-02'" in one for one in found)
+    assert any("no opinion: 'task-02'" in one for one in found)
+    own = model._serving.own["task-02"]
+    inputs = model._serving.read("task-02", PLANTED.features["task-02"])
+    assert np.allclose(own.probabilities(inputs), 1 / 3)
+    # All other models of the task are there.
+    assert len(set(model.predict("task-02", PLANTED.features["task-02"]))) > 1
+    words = word_tasks(2).keep_private(["w/1"])
+    with doubts():
+        model = fit_multitask(
+            Shuffled(loses=lambda key: "w/1" in key), encoder="cnn", settings=WORDS, tasks=words, labels=None
+        )
+    assert model.predict_proba("w/1", ["pay now", "bye"]).tolist() == [[0.5, 0.5]] * 2
+
+
+def test_the_paper_trains_tasks_alone_where_their_cluster_fails() -> None:
+    def loses(key: str) -> bool:
+        return "tasks 3" in key or "task task-04" in key
+
+    with doubts() as found:
+        model = fit_multitask(Shuffled(loses=loses), strategy="paper")
+    assert any("their tasks are trained alone: 'task-00'" in one for one in found)
+    assert any("no opinion: 'task-04'" in one for one in found)
+    alone = fit_multitask(None, strategy="paper", labels=[-1] * 8)
+    assert np.array_equal(ask(model, "task-00"), ask(alone, "task-00"))
+    assert np.allclose(ask(model, "task-04"), 1 / 3)
+
+
+def test_culprits_are_the_same_and_mates_whose_models_fail_are_not_blamed() -> None:
+    model = fit_multitask(None, clusters="always", n_random=0)
+    data = model._data
+    assert data is not None
+    names = ["task-00", "task-01"]
+    expected = retrain_culprits(model._fitted, data, names, n_folds=3)
+    workshop = Shuffled()
+    assert retrain_culprits(model._fitted, data, names, n_folds=3, workshop=workshop) == expected
+    # Three tasks of a cluster: all together, and without each of two mates, in three folds.
+    assert [len(keys) for keys in workshop.keys] == [2 * 3 * 3]
+    with doubts() as found:
+        lost = Shuffled(loses=lambda key: "/culprits/tasks 2" in key)
+        assert retrain_culprits(model._fitted, data, names, n_folds=3, workshop=lost) == {
+            "task-00": (),
+            "task-01": (),
+        }
+    assert any("not looked for among all mates" in one for one in found)
+
+
+def test_a_cluster_without_a_metric_or_pool_goes_without() -> None:
+    with doubts() as found:
+        learner = fit_few_shot(Shuffled(loses=lambda key: "cluster metric" in key and "/whole/" in key))
+    assert any("of some clusters could not be trained: 't0', 't1'" in one for one in found)
+    assert learner._fitted.knowledge.metrics.clusters == {}
+    tasks, encoder = few_shot_tasks()
+    assert isinstance(encoder.features, dict)
+    task = tasks["t0"].take(np.arange(6))
+    model = learner.adapt(task, vectors=encoder.features["t0"][:6])
+    assert model.weights_ == {}
+    assert np.isfinite(model.predict_proba(encoder.features["t0"])).all()
+    with doubts():
+        learner = fit_few_shot(Shuffled(loses=lambda key: "/pool/tasks 4" in key), same_labels=True)
+    assert learner._fitted.knowledge.pools == {}
+    assert learner._fitted.knowledge.shared_pool is not None
+    with doubts() as found:
+        learner = fit_few_shot(Shuffled(loses=lambda key: "/task t3" in key))
+    assert any("played as few-shot targets: 't3'" in one for one in found)
+    assert learner.trust_ is not None
+    assert learner.trust_.n_tasks == 7
+    with pytest.raises(WorkError, match="shared metric could not be trained"):
+        fit_few_shot(Shuffled(loses=lambda key: "round 1/shared" in key))

@@ -1,0 +1,255 @@
+"""`robusttc evaluate`, `predict` and `adapt` on a finished run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import tiny_run
+
+from robusttc.cli import main
+from robusttc.cli.predict import read_texts
+from robusttc.errors import DataError, StoreError
+from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.run.adapted import AdaptedModels, read_examples
+
+TEXTS = ["where is my parcel today", "hello good morning", "give my money back now"]
+EXAMPLES = (
+    "text,label\nis it going to be warm,weather\nwill there be wind,weather\nsun or rain,weather\n"
+    "play a song,music\nturn the volume up,music\nnext track please,music\n"
+)
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def run(capsys: Out) -> Path:
+    folder = tiny_run.finished_run()
+    capsys.readouterr()
+    return folder
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    (tmp_path / "examples.csv").write_text(EXAMPLES)
+    return tmp_path / "examples.csv"
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_evaluate_shows_every_task(run: Path, capsys: Out) -> None:
+    assert main(["evaluate", str(run)]) == 0
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    assert lines[0].split() == [
+        "task",
+        "cluster",
+        "rows",
+        "own",
+        "shared",
+        "cluster",
+        "served",
+        "served",
+        "-",
+        "own",
+    ]
+    assert {line[:6] for line in lines[1:7]} == {f"task {number}" for number in range(6)}
+    assert "Test accuracy: mean over 5 tasks" in shown
+    assert "sharing helps" in shown
+    assert main(["evaluate", str(run), "--limit", "2"]) == 0
+    assert "… and 4 more tasks (--limit 0 shows all)" in capsys.readouterr().out
+
+
+def test_evaluate_for_machines(run: Path, tmp_path: Path, capsys: Out) -> None:
+    assert main(["evaluate", str(run), "--json", "--csv", str(tmp_path / "table.csv")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"means", "gains", "sentence", "tasks", "run"}
+    rows = rows_of((tmp_path / "table.csv").read_text())
+    assert [row["task"] for row in rows] == [task["task"] for task in document["tasks"]]
+    for row, task in zip(rows, document["tasks"], strict=True):
+        assert float(row["served"]) == pytest.approx(task["served"]["mean"], abs=1e-4)
+        assert float(row["own_low"]) == pytest.approx(task["own"]["low"], abs=1e-4)
+        assert row["shared"] == "" if task["shared"] is None else float(row["shared"]) <= 1
+    assert main(["evaluate", str(run), "--csv", str(tmp_path)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_predict_gives_a_line_a_text(run: Path, tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    assert main(["predict", str(run), str(tmp_path / "texts.txt"), "--task", "task 0", "--proba"]) == 0
+    rows = rows_of(capsys.readouterr().out)
+    model = ClusterMultiTask.load(run / "models" / "multitask")
+    expected = model.predict_proba("task 0", TEXTS)
+    assert (
+        [row["label"] for row in rows]
+        == model.predict("task 0", TEXTS).tolist()
+        == ["track", "greet", "refund"]
+    )
+    for row, probabilities, scope in zip(rows, expected, model.scope_score("task 0", TEXTS), strict=True):
+        assert float(row["probability"]) == pytest.approx(probabilities.max(), abs=1e-4)
+        assert float(row["out_of_scope"]) == pytest.approx(scope, abs=1e-4)
+        shares = [float(row[f"p({label})"]) for label in model.label_names("task 0")]
+        assert shares == pytest.approx(probabilities.tolist(), abs=1e-4)
+
+
+def test_predict_reads_a_table_and_may_keep_silent(run: Path, tmp_path: Path, capsys: Out) -> None:
+    texts = [*TEXTS, "money parcel morning"]
+    with (tmp_path / "texts.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerows([["id", "said"], *([number, text] for number, text in enumerate(texts))])
+    arguments = ["predict", str(run), str(tmp_path / "texts.csv"), "--task", "task 0"]
+    arguments += ["--text-column", "said"]
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["task"] == "task 0"
+    found = document["predictions"]
+    assert [one["text"] for one in found] == texts
+    assert all(sum(one["probabilities"].values()) == pytest.approx(1) for one in found)
+    assert found[-1]["out_of_scope"] > 0.9
+    threshold = str(found[-1]["probability"] + 1e-9)
+    assert main([*arguments, "--abstain-below", threshold]) == 0
+    labels = [row["label"] for row in rows_of(capsys.readouterr().out)]
+    assert labels == ["track", "greet", "refund", ""]
+    assert main([*arguments, "--abstain-below", "2"]) == 2
+    assert "from 0 to 1" in capsys.readouterr().err
+
+
+def test_predict_reads_standard_input(run: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\ufeffhello good morning\r\n".encode())))
+    assert main(["predict", str(run), "--task", "task 0"]) == 0
+    assert [row["label"] for row in rows_of(capsys.readouterr().out)] == ["greet"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"hello\n\nbye\n", "a.txt:2: the text is empty"),
+        ("a.txt", b"\xe9t\xe9\n", "not UTF-8"),
+        ("a.csv", b"said\nhello\n", "no such column; got 'said'; expected 'text'"),
+        ("a.csv", b"", "no such column; got no header"),
+        ("a.csv", b'text\n"hello\n', "the file is not CSV"),
+        ("a.tsv", b"id\ttext\n1\n", "a.tsv:2: the text is empty"),
+        ("a.csv", b"text\n\xe9t\xe9\n", "not UTF-8"),
+        (None, b"", "the texts cannot be read; got No such file"),
+    ],
+)
+def test_texts_that_cannot_be_read(tmp_path: Path, name: str | None, content: bytes, words: str) -> None:
+    path = tmp_path / (name or "missing.txt")
+    if name is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        list(read_texts(path))
+    assert words in str(caught.value)
+
+
+def test_an_unknown_task_is_told_the_nearest_one(run: Path, capsys: Out) -> None:
+    assert main(["predict", str(run), "--task", "tusk 3"]) == 4
+    assert "no task has this name; got 'tusk 3'" in (err := capsys.readouterr().err)
+    assert "Did you mean 'task 3'?" in err
+
+
+def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Path, capsys: Out) -> None:
+    own = tiny_run.copy_of_run(tmp_path / "run")
+    arguments = ["adapt", str(own), str(examples), "--name", "../new/task"]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("../new/task: learned from 6 examples of 2 labels.")
+    assert "Each example left out in its turn" in shown
+    assert "Most like it: task " in shown
+    assert f"Next: robusttc predict {own} --task '../new/task'" in shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["examples.csv", "run"]
+    (tmp_path / "texts.txt").write_text("will there be sun or wind\nturn the song up\n")
+    assert main(["predict", str(own), str(tmp_path / "texts.txt"), "--task", "../new/task"]) == 0
+    assert [row["label"] for row in rows_of(capsys.readouterr().out)] == ["weather", "music"]
+    # What was fitted is as it was.
+    assert tiny_run.digest_results(own) == tiny_run.digest_results(run)
+    assert main(["evaluate", str(own)]) == 0
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "--replace" in capsys.readouterr().err
+    assert main([*arguments, "--replace", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["n_examples"] == 6
+    assert document["label_names"] == ["music", "weather"]
+    assert document["nearest_tasks"][0]["task"].startswith("task ")
+    assert AdaptedModels(own).names() == ["../new/task"]
+    assert main(["predict", str(own), "--task", "./new/tusk"]) == 4
+    assert "Did you mean '../new/task'?" in capsys.readouterr().err
+
+
+def test_a_damaged_added_task_is_told(tmp_path: Path, examples: Path, capsys: Out) -> None:
+    own = tiny_run.copy_of_run(tmp_path / "run")
+    assert main(["adapt", str(own), str(examples), "--name", "new"]) == 0
+    added = AdaptedModels(own)
+    file = added.place("new") / "arrays.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    capsys.readouterr()
+    assert main(["predict", str(own), "--task", "new"]) == 5
+    assert "arrays.safetensors" in capsys.readouterr().err
+    assert added.names() == []
+    assert main(["adapt", str(own), str(examples), "--name", "new", "--replace"]) == 0
+    added.place("new").rename(added.place("other"))
+    with pytest.raises(StoreError, match="the model is of another task; got 'new'"):
+        added.load("other")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "code", "words"),
+    [
+        (EXAMPLES, "task 1", 2, "a task of the run has this name"),
+        (EXAMPLES, "a\nb", 2, "the name contains a control character"),
+        ("text,label\nhello,greet\nhi,greet\n", "new", 4, "all of label 'greet'"),
+        ("text,label\nhello,\n", "new", 4, "examples.csv:2"),
+        ("text,label,task\nhello,x,a\nhi,y,b\n", "new", 4, "several tasks; got 'a', 'b'"),
+        ("text\nhello\n", "new", 4, "'label'"),
+        (None, "new", 4, "no such file"),
+    ],
+)
+def test_examples_that_cannot_be_used(
+    run: Path, tmp_path: Path, capsys: Out, content: str | None, name: str, code: int, words: str
+) -> None:
+    path = tmp_path / "examples.csv"
+    if content is not None:
+        path.write_text(content)
+    assert main(["adapt", str(run), str(path), "--name", name]) == code
+    assert words in capsys.readouterr().err
+    assert not (run / "adapted").exists()
+
+
+def test_contradicting_examples_are_doubtful(tmp_path: Path, capsys: Out) -> None:
+    own = tiny_run.copy_of_run(tmp_path / "run")
+    (tmp_path / "examples.csv").write_text(EXAMPLES + "play a song,weather\n")
+    assert main(["adapt", str(own), str(tmp_path / "examples.csv"), "--name", "new"]) == 3
+    assert "Doubtful: task 'new': the text 'play a song' stands under two labels" in capsys.readouterr().out
+
+
+def test_examples_are_for_training_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(EXAMPLES)
+    assert len(read_examples(tmp_path / "a.csv", "new").rows("train")) == 6
+    (tmp_path / "b.csv").write_text("text,label,split\nhi,x,train\nbye,y,train\nho,x,test\n")
+    assert len(read_examples(tmp_path / "b.csv", "new").rows("train")) == 2
+    with pytest.raises(DataError, match="a folder where a file was meant"):
+        read_examples(tmp_path, "new")
+
+
+def test_what_is_no_finished_run(tmp_path: Path, capsys: Out) -> None:
+    for command in (["evaluate"], ["predict", "--task", "x"], ["adapt", "x.csv", "--name", "x"]):
+        for place, words in (("nowhere", "there is no such folder"), (".", "there is no run in this folder")):
+            assert main([command[0], str(tmp_path / place), *command[1:]]) == 5
+            err = capsys.readouterr().err
+            assert words in err
+            assert "Traceback" not in err
+
+
+def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, capsys: Out) -> None:
+    own = tiny_run.copy_of_run(tmp_path / "run")
+    manifest = json.loads((own / "manifest.json").read_text())
+    (own / "manifest.json").write_text(json.dumps({**manifest, "version": 99}))
+    assert main(["evaluate", str(own)]) == 5
+    assert "written by a newer robusttc" in capsys.readouterr().err
