@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from robusttc.run.comparing import compare_models
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.grouping import Groups, find_groups
 from robusttc.run.identity import Identity
+from robusttc.run.naming import Named
 from robusttc.run.stages import Stages, in_stage, make_multitask
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
 from robusttc.transfer.measure import measure_transfer
-from robusttc.work.units import HERE
+from robusttc.work.units import HERE, Here, Payload, Unit
 
 LABELS = {f"task {number}": number % 2 for number in range(6)}
 
@@ -167,3 +169,22 @@ def test_a_summary_that_cannot_be_used(tmp_path: Path, content: bytes | None, wo
         (tmp_path / "summary.json").write_bytes(content)
     with pytest.raises(StoreError, match=words):
         read_summary(tmp_path)
+
+
+def test_units_of_another_stage_can_be_booked_to_this_one() -> None:
+    booked: list[tuple[str, str]] = []
+
+    class Books(Here):
+        def do(self, stage: str, units: Sequence[Unit], data: Any = None, **options: Any) -> Any:
+            booked.extend((stage, unit.key) for unit in units)
+            return super().do(stage, units, data, **options)
+
+    unit = Unit("multitask/own", lambda *_: Payload())
+    Named(Books(), "1f", paid_by="evaluate").do("multitask", [unit])
+    Named(Books(), "1f").do("multitask", [unit])
+    Named(Books(), "1f", stage="evaluate").do("multitask", [unit])
+    assert booked == [
+        ("evaluate", "multitask/1f/own"),
+        ("multitask", "multitask/1f/own"),
+        ("evaluate", "evaluate/1f/own"),
+    ]

@@ -276,6 +276,8 @@ def test_units_that_are_not_kept_are_done_again(store: RunStore) -> None:
     assert sorted(unit.key for unit, _ in told) == sorted(2 * [unit.key for unit in units])
     assert store.finished("draw") == 0
     assert store.quarantined() == []
+    store.begin_stage("draw", 5)
+    assert [cost.units for cost in store.costs()] == [10]
     desk = Desk()
     desk.fate["draw/1"] = [Outcome(0, "died", error="bad luck") for _ in range(3)]
     workshop = StoredWorkshop(store, desk)

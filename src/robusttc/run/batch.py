@@ -37,6 +37,16 @@ class Batch:
     n_settled: int = 0
     waiting: deque[int] = field(default_factory=deque)
     under_way: dict[int, int] = field(default_factory=dict)
+    # Of units whose results the caller keeps: how many, and what they cost.
+    n_not_kept: int = 0
+    cpu_not_kept: float = 0.0
+    peak_not_kept: int = 0
+
+    def note_cost(self, outcome: Outcome) -> None:
+        """Note what a unit cost whose result the store does not get."""
+        self.n_not_kept += 1
+        self.cpu_not_kept += outcome.cpu_seconds
+        self.peak_not_kept = max(self.peak_not_kept, outcome.peak_bytes)
 
     def settle(self, index: int, payload: Payload | None) -> None:
         """Note the result of a unit (None: it is left out), and tell of it."""

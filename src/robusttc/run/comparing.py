@@ -58,6 +58,7 @@ def compare_models(
         Told of training, and after every task.
     """
     serving = estimator._serving
+    shared = Named(workshop, name, paid_by=STAGE)
     asked: dict[str, Asked] = {}
 
     def ask(kind: str, train: Callable[[], Serving], asked_kind: str) -> None:
@@ -71,7 +72,7 @@ def compare_models(
         way: str, groups: dict[str, int] | None, clusters: Literal["always"] | None = None
     ) -> ClusterMultiTask:
         # Under another name, unless it is the very computation of the stage multitask.
-        own = Named(workshop, f"{name}/{way}", stage=STAGE) if way else Named(workshop, name)
+        own = Named(workshop, f"{name}/{way}", stage=STAGE) if way else shared
         return make(clusters).fit(tasks, groups, progress=progress, workshop=own)
 
     if estimator.strategy == "paper":
@@ -83,7 +84,7 @@ def compare_models(
     lacks_own = any(name not in serving.own for name in tasks.names)
     if lacks_own or (serving.shared is None and len(tasks.shareable()) > 1):
         trained = estimator if estimator._data is not None else fit("", labels)
-        whole = with_missing(trained, Named(workshop, name), progress)
+        whole = with_missing(trained, shared, progress)
     asked |= {"own": Asked(whole, "own"), "shared": Asked(whole, "shared")}
     if serving.clusters:
         asked["cluster"] = Asked(serving, "cluster")

@@ -38,6 +38,8 @@ class Named:
         What to put into the keys.
     stage
         The stage that units are a part of, in place of the one that the computation gives; None keeps it.
+    paid_by
+        The stage that units which are not there yet are booked to; None books them to their own.
 
     Examples
     --------
@@ -51,10 +53,13 @@ class Named:
     (42, ['multitask/own'])
     """
 
-    def __init__(self, workshop: Workshop, name: str, *, stage: str | None = None) -> None:
+    def __init__(
+        self, workshop: Workshop, name: str, *, stage: str | None = None, paid_by: str | None = None
+    ) -> None:
         self.workshop = workshop
         self.name = name
         self.stage = stage
+        self.paid_by = paid_by
 
     def put(self, data: Any) -> Handle:
         """Pass on."""
@@ -83,7 +88,8 @@ class Named:
             if when_done is not None:
                 when_done(given[unit.key], payload)
 
-        return self.workshop.do(own_stage, renamed, data, when_done=tell, progress=progress, noun=noun)
+        booked = own_stage if self.paid_by is None else self.paid_by
+        return self.workshop.do(booked, renamed, data, when_done=tell, progress=progress, noun=noun)
 
     def rename(self, own_stage: str, stage: str, key: str) -> str:
         """Put the name into a key."""

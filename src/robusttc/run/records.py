@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Iterable
@@ -114,6 +115,15 @@ class StageCost:
     peak_bytes: int
     started: float | None
     ended: float | None
+
+    def with_more(self, units: int, cpu_seconds: float, peak_bytes: int) -> StageCost:
+        """Give the cost with that of more units."""
+        return dataclasses.replace(
+            self,
+            units=self.units + units,
+            cpu_seconds=self.cpu_seconds + cpu_seconds,
+            peak_bytes=max(self.peak_bytes, peak_bytes),
+        )
 
 
 def digest_content(stage: str, key: str, content: bytes) -> bytes:

@@ -35,6 +35,10 @@ from robusttc.run.spans import Spans
 __all__ = ["RunStore"]
 
 
+# Before the name of a stage: the cost of its units whose results are kept elsewhere.
+COST_NOT_KEPT = "cost not kept/"
+
+
 class RunStore:
     """The store of one run; made by `create`, opened again by `open`, ended by `close` or a ``with`` block.
 
@@ -296,7 +300,14 @@ class RunStore:
 
     def costs(self) -> list[StageCost]:
         """Give what the stages cost so far, in the order in which they were begun."""
-        return add_up_costs(self._units.rows.values(), self._sealed.rows[SPANS.name].values())
+        costs = add_up_costs(self._units.rows.values(), self._sealed.rows[SPANS.name].values())
+        return [cost.with_more(*self.value(COST_NOT_KEPT + cost.stage, (0, 0.0, 0))) for cost in costs]
+
+    def add_cost(self, stage: str, *, units: int, cpu_seconds: float, peak_bytes: int) -> None:
+        """Note what units of a stage cost whose results are kept elsewhere."""
+        before = self.value(COST_NOT_KEPT + stage, (0, 0.0, 0))
+        more = [before[0] + units, before[1] + cpu_seconds, max(before[2], peak_bytes)]
+        self.set_value(COST_NOT_KEPT + stage, more)
 
     def check(self) -> None:
         """Check every byte that counts, which takes as long as reading the database.

@@ -122,6 +122,13 @@ class StoredWorkshop:
             # Nobody waits for the units under way any more.
             self.executor.close()
             raise
+        if batch.n_not_kept:
+            self.store.add_cost(
+                stage,
+                units=batch.n_not_kept,
+                cpu_seconds=batch.cpu_not_kept,
+                peak_bytes=batch.peak_not_kept,
+            )
         return batch.results
 
     def _take_stored(self, batch: Batch) -> None:
@@ -188,6 +195,8 @@ class StoredWorkshop:
             done.append((index, payload))
             if unit.keep:
                 rows.append(self._row(batch.stage, unit, outcome, scores))
+            else:
+                batch.note_cost(outcome)
         if rows:
             self.store.finish_many(rows)
         for index, payload in done:
