@@ -93,7 +93,7 @@ class RobustTCError(Exception):
         What the user can do next.
     """
 
-    exit_code: ExitCode = ExitCode.BAD_DATA
+    exit_code: int = ExitCode.BAD_DATA
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 8.0
 class RunStoppedError(RobustTCError):
     """A run was stopped before it was finished."""
 
-    exit_code = INTERRUPTED  # type: ignore[assignment]
+    exit_code = INTERRUPTED
 
     def __init__(self, folder: Path) -> None:
         super().__init__(

@@ -50,7 +50,6 @@ class Knowledge:
 
     def adapt(self, support: Support, label_names: Sequence[str]) -> Adapted:
         """Make a predictor for a support set; see `robusttc.fewshot.adapting`."""
-        options = {"settings": self.settings, "threshold": self.threshold, "seed": self.seed}
         is_mixed = bool(self.pools) and self.clusters_serve
         pools = self.pools if is_mixed else {}
         if not is_mixed and self.shared_pool is not None:
@@ -64,13 +63,30 @@ class Knowledge:
                 clusters_serve=self.clusters_serve,
                 marks=self.marks,
                 gate=self.gate,
-                **options,  # type: ignore[arg-type]
+                settings=self.settings,
+                threshold=self.threshold,
+                seed=self.seed,
             )
         elif not is_pooled:
-            rest = adapt_paper(support, self.metrics, clusters_serve=self.clusters_serve, **options)  # type: ignore[arg-type]
+            rest = adapt_paper(
+                support,
+                self.metrics,
+                clusters_serve=self.clusters_serve,
+                settings=self.settings,
+                threshold=self.threshold,
+                seed=self.seed,
+            )
         if not is_pooled and rest is not None:
             return rest
-        adapted = adapt_pooled(support, pools, frozen=self.metrics.frozen, rest=rest, **options)  # type: ignore[arg-type]
+        adapted = adapt_pooled(
+            support,
+            pools,
+            frozen=self.metrics.frozen,
+            rest=rest,
+            settings=self.settings,
+            threshold=self.threshold,
+            seed=self.seed,
+        )
         return adapted if is_mixed else dataclasses.replace(adapted, weights={})
 
 

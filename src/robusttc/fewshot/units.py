@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,10 +89,11 @@ Order = MetricOrder | PoolOrder
 
 def make_unit(order: Order) -> Unit:
     """Make the unit of an order; its key has the tasks, so the same tasks are the same work."""
+    work: Callable[[Any, Any], Payload]
     if isinstance(order, PoolOrder):
         kind, work = "pool", train_pool_unit
     else:
-        kind, work = "cluster metric" if order.is_cluster else "shared metric", train_metric_unit  # type: ignore[assignment]
+        kind, work = "cluster metric" if order.is_cluster else "shared metric", train_metric_unit
     return Unit("/".join([STAGE, order.round, kind, name_tasks(order.names)]), work, order, order.names)
 
 
