@@ -32,6 +32,8 @@ START_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 # So many workers in a row that end before they are ready: the next one would, too.
 MAX_BAD_STARTS = 3
+# So long idle workers may take to leave; they have nothing to lose.
+SECONDS_TO_LEAVE = 1.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,9 +234,16 @@ class Crew:
 
     def disband(self) -> None:
         """End all workers."""
+        # An idle one ends by itself when its pipe is closed, and puts away what its libraries made: of one
+        # that is killed, Python would complain at the end that semaphores are left.
+        deadline = time.monotonic() + SECONDS_TO_LEAVE
         for worker in self.workers:
-            worker.process.kill()
+            if worker.is_idle:
+                worker.pipe.close()
+            else:
+                worker.process.kill()
         for worker in list(self.workers):
+            worker.process.join(max(deadline - time.monotonic(), 0.0))
             self.dismiss(worker)
 
 
