@@ -19,6 +19,7 @@ from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.fitting import fit_run, make_identity
+from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.learnable import sort_tasks
 from robusttc.run.manifest import check_manifest
 from robusttc.run.opening import OpenRun
@@ -48,7 +49,9 @@ def test_the_run_has_what_people_and_models_need() -> None:
     assert set(check_manifest(folder)) == {
         "clusters.csv",
         "scores.csv",
+        "similarity.safetensors",
         "summary.json",
+        *(f"tasks/{KeptTasks(folder).place(task.name).name}" for task in tasks()),
         *(
             f"models/{model}/{file}"
             for model in ("multitask", "fewshot")

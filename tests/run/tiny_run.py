@@ -166,7 +166,9 @@ def copy_of_run(place: Path) -> Path:
 
 def digest_results(folder: Path) -> dict[str, str]:
     """The SHA-256 of everything that the result consists of; the summary has times in it."""
-    files = [folder / "scores.csv", folder / "clusters.csv", *sorted((folder / "models").rglob("*.*"))]
+    names = ("scores.csv", "clusters.csv", "similarity.safetensors")
+    inside = [path for name in ("models", "tasks") for path in sorted((folder / name).rglob("*.*"))]
+    files = [*(folder / name for name in names), *inside]
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files

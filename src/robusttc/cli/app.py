@@ -11,14 +11,17 @@ from typing import Annotated
 import typer
 
 from robusttc.cli.adapt import adapt
+from robusttc.cli.add import add
 from robusttc.cli.cluster import cluster
 from robusttc.cli.console import print_error
 from robusttc.cli.demo import demo
 from robusttc.cli.evaluate import evaluate
+from robusttc.cli.explain import explain
 from robusttc.cli.fit import fit
 from robusttc.cli.inspect import inspect
 from robusttc.cli.measure import measure
 from robusttc.cli.predict import predict
+from robusttc.cli.remove import remove
 from robusttc.errors import ExitCode, RobustTCError
 from robusttc.version import __version__
 
@@ -38,8 +41,11 @@ app = typer.Typer(
 app.command()(inspect)
 app.command()(fit)
 app.command()(evaluate)
+app.command()(explain)
 app.command()(predict)
 app.command()(adapt)
+app.command()(add)
+app.command()(remove)
 app.command()(measure)
 app.command()(cluster)
 app.command()(demo)

@@ -86,13 +86,14 @@ def encode_with(
     if not isinstance(encoder, SentenceEncoder):
         return 0
     distinct = sorted(set(texts))
-    model, cache = encoder._load(), encoder.open_cache()
-    missing = cache.find_missing(model.fingerprint, distinct, model.dimension)
+    cache = encoder.open_cache()
+    missing = cache.find_missing(encoder.fingerprint, distinct, encoder.dimension)
     n_texts, n_missing = len(distinct), len(missing)
     n_done = n_texts - n_missing
     report(progress, STAGE, n_done, n_texts, "texts")
     if not missing:
         return 0
+    model = encoder._load()
     # Texts of one length together: a batch of the model has one length.
     missing.sort(key=lambda text: (-len(text), text))
     blocks = [missing[start : start + TEXTS_A_UNIT] for start in range(0, n_missing, TEXTS_A_UNIT)]

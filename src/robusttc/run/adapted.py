@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 from robusttc.data.loading import advise, find_sources, read_source
@@ -53,6 +54,10 @@ class AdaptedModels:
         """Keep a model, in the place of one of the same name."""
         make_folder(self.folder)
         model.save(self.place(model.name))
+
+    def remove(self, name: str) -> None:
+        """Remove a task; one that is not there is gone already."""
+        shutil.rmtree(self.place(name), ignore_errors=True)
 
     def load(self, name: str, *, device: str = "cpu") -> FewShotModel:
         """Read the model of a task.

@@ -30,6 +30,8 @@ SETTINGS = (
     ("busy_timeout", str(BUSY_MILLISECONDS), BUSY_MILLISECONDS),
     ("trusted_schema", "OFF", 0),
     ("cell_size_check", "ON", 1),
+    # What clients wrote is overwritten when it goes.
+    ("secure_delete", "ON", 1),
 )
 # What says nothing about the file is not set in one that is only read.
 WRITING = ("journal_mode", "synchronous", "fullfsync")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from robusttc.run.identity import as_json
 from robusttc.run.records import Quarantined, check_text
@@ -62,3 +62,14 @@ class Failures:
                 for key in keys:
                     self._sealed.remove(FAILURES, key)
         return len(keys)
+
+    def forget(self, names: Sequence[str], keys: Collection[str] = ()) -> None:
+        """Remove all failures that are about some tasks, and those of some units, inside a transaction."""
+        gone = set(names)
+        for key, _, _, tasks, _, _ in list(self._sealed.rows[FAILURES.name].values()):
+            if key in keys or gone & set(json.loads(tasks)):
+                self._sealed.remove(FAILURES, key)
+
+    def keys(self) -> list[str]:
+        """Give the keys of all units that failed, sorted."""
+        return sorted(self._sealed.rows[FAILURES.name])

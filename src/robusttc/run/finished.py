@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = ["FinishedUnits"]
 
 SELECT_CONTENT = "SELECT content FROM contents WHERE unit = ?"
 INSERT_CONTENT = "INSERT INTO contents (unit, content) VALUES (?, ?)"
+DELETE_CONTENT = "DELETE FROM contents WHERE unit = ?"
 
 
 class FinishedUnits:
@@ -31,8 +33,8 @@ class FinishedUnits:
         The small tables of the run.
     spans
         The times of its stages: a commit notes how long its stage has been worked on.
-    task_names
-        The tasks of the run, in the order of their numbers.
+    numbers
+        The number of every task of the run.
 
     Attributes
     ----------
@@ -40,17 +42,18 @@ class FinishedUnits:
         The row of every finished unit, by key.
     """
 
-    def __init__(self, sealed: SealedTables, spans: Spans, task_names: tuple[str, ...]) -> None:
+    def __init__(self, sealed: SealedTables, spans: Spans, numbers: dict[str, int]) -> None:
         self._sealed = sealed
         self._spans = spans
         self._path = sealed.path
-        self._scores = ScoreTable(sealed.connection, sealed.path, task_names)
+        self._scores = ScoreTable(sealed.connection, sealed.path, numbers)
         self.rows: dict[str, Row] = {}
         self._index()
 
     def _index(self) -> None:
         """Note the row of every key."""
         self.rows = {row[2]: row for row in self._sealed.rows[UNITS.name].values()}
+        self._last = max((row[0] for row in self.rows.values()), default=0)
 
     def find(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Give the results of those of the units that are finished."""
@@ -102,7 +105,8 @@ class FinishedUnits:
 
     def _insert(self, unit: FinishedUnit) -> None:
         """Write a new unit, inside a transaction."""
-        number = len(self.rows) + 1
+        # After units were removed there are fewer than the last number says.
+        self._last = number = self._last + 1
         row = (
             number,
             unit.stage,
@@ -123,3 +127,21 @@ class FinishedUnits:
             self._scores.insert(number, unit.scores)
         if unit.key in self._sealed.rows[FAILURES.name]:
             self._sealed.remove(FAILURES, unit.key)
+
+    def replace(self, gone: Iterable[str], changed: Sequence[FinishedUnit]) -> None:
+        """Remove units, and put others in the place of those of their keys, inside a transaction."""
+        old = {unit.key: self.rows[unit.key] for unit in changed}
+        for key in sorted({*gone, *old}):
+            number = self.rows[key][0]
+            self._scores.remove(number)
+            self._sealed.connection.execute(DELETE_CONTENT, (number,))
+            self._sealed.remove(UNITS, number)
+            del self.rows[key]
+        for unit in changed:
+            # What it cost and when it was finished stays.
+            cost = old[unit.key]
+            self._insert(dataclasses.replace(unit, stage=cost[1], seconds=cost[6], cpu_seconds=cost[7]))
+
+    def settle(self) -> None:
+        """Note the rows anew, after a transaction that was not committed."""
+        self._index()

@@ -17,6 +17,7 @@ from robusttc.progress import Progress, ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.creation import DATABASE
 from robusttc.run.identity import Identity, hash_task
+from robusttc.run.later.history import refuse_later
 from robusttc.run.learnable import sort_tasks
 from robusttc.run.manifest import check_manifest, write_manifest
 from robusttc.run.outputs import write_outputs
@@ -129,9 +130,16 @@ def fit_run(
 
 def open_or_create(folder: Path, identity: Identity) -> RunStore:
     """Open the run of a folder, or begin one."""
-    if (folder / DATABASE).exists():
-        return RunStore.open(folder, identity=identity)
-    return RunStore.create(folder, identity)
+    if not (folder / DATABASE).exists():
+        return RunStore.create(folder, identity)
+    store = RunStore.open(folder)
+    try:
+        refuse_later(store)
+        store.identity.refuse_other(identity, where=repr(str(store.folder)))
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def find_finished(store: RunStore) -> dict[str, Any] | None:

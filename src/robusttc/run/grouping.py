@@ -15,6 +15,7 @@ from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.errors import DoubtWarning
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
+from robusttc.run.similarity import Similarity, similarity_of
 from robusttc.scores import TransferScores
 from robusttc.work.units import Payload, Unit, Workshop
 
@@ -25,7 +26,7 @@ STAGE = "cluster"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """A clustering, without the matrices behind it.
+    """A clustering.
 
     Attributes
     ----------
@@ -39,6 +40,8 @@ class Groups:
         How many there are, and why.
     certificate, diagnosis
         What is proven, and how far the clusters can be trusted, as values for JSON.
+    similarity
+        The matrices behind it.
     """
 
     task_names: tuple[str, ...]
@@ -49,6 +52,7 @@ class Groups:
     reason: str
     certificate: Mapping[str, Any]
     diagnosis: Mapping[str, Any]
+    similarity: Similarity
 
     @property
     def is_sure(self) -> bool:
@@ -109,6 +113,7 @@ def find_groups(
         payload.values["reason"],
         payload.values["certificate"],
         payload.values["diagnosis"],
+        Similarity.from_arrays(scores.task_names, payload.arrays),
     )
 
 
@@ -130,5 +135,6 @@ def cluster_scores(scores: TransferScores, argument: Mapping[str, Any]) -> Paylo
             "labels": estimator.labels_.astype(np.int64),
             "spectral_labels": estimator.labels_spectral_.astype(np.int64),
             "confidence": estimator.confidence_.astype(np.float64),
+            **similarity_of(estimator).arrays(),
         },
     )

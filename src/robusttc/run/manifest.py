@@ -1,7 +1,8 @@
 """The manifest of a run: size and SHA-256 of every file that people or models need.
 
-Listed are the files under ``models/`` and the tables, facts and pages beside it. ``run.sqlite`` is not: it
-changes with every unit and checks itself row by row. Hidden files are not either: they are half-written.
+Listed are the files under ``models/``, ``tasks/`` and ``versions/``, and the tables, facts and matrices
+beside them. ``run.sqlite`` is not: it changes with every unit and checks itself row by row. Hidden files are
+not either: they are half-written.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ MANIFEST = "manifest.json"
 FORMAT = "robusttc run"
 VERSION = 1
 MAX_MANIFEST_BYTES = 2**28
-MODELS = "models"
-# Of the files beside `models/`; a note that somebody puts there is not the run's.
-ENDINGS = (".csv", ".html", ".json", ".yaml")
+FOLDERS = ("models", "tasks", "versions")
+# Of the files beside these folders; a note that somebody puts there is not the run's, and a page can be made
+# again at any time.
+ENDINGS = (".csv", ".json", ".safetensors", ".yaml")
 TODO = "bring it back from a copy, or run fit again in this folder"
 
 
@@ -78,7 +80,7 @@ def list_files(folder: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     place = Path(folder)
     with explained_files("the files of the run cannot be listed", place):
         paths = [path for path in place.iterdir() if path.suffix in ENDINGS and path.is_file()]
-        paths += walk(place / MODELS)
+        paths += [path for name in FOLDERS for path in walk(place / name)]
     names = {path.relative_to(place).as_posix(): path for path in paths}
     return {
         name: describe_file(path)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from robusttc.data.taskset import TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError, quote
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -15,10 +16,17 @@ from robusttc.run.adapted import AdaptedModels
 from robusttc.run.answering import Answers, answer_adapted, answer_learned
 from robusttc.run.evaluation import Evaluation
 from robusttc.run.fitting import FINISHED
+from robusttc.run.kept_tasks import KeptTasks
+from robusttc.run.later.added_models import AddedModels
+from robusttc.run.later.added_tasks import AddedTask, added_in
+from robusttc.run.later.changing import CHANGE, refuse_half_written
+from robusttc.run.later.history import Change, changes_in, partition_place, read_partition, tell_history
 from robusttc.run.manifest import check_manifest
-from robusttc.run.places import FEWSHOT, MULTITASK
+from robusttc.run.places import FEWSHOT, MULTITASK, SCORES
+from robusttc.run.similarity import Similarity, read_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import evaluation_of, read_summary
+from robusttc.scores import TransferScores, read_scores
 
 __all__ = ["OpenRun"]
 
@@ -51,6 +59,8 @@ class OpenRun:
             self.folder: Path = store.folder
             is_finished = bool(store.value(FINISHED, False))
             costs = store.costs()
+            later = changes_in(store)
+            change = store.value(CHANGE)
         if not is_finished:
             stage = f"stopped in stage {costs[-1].stage}" if costs else "stopped before its first stage"
             raise StoreError(
@@ -59,7 +69,12 @@ class OpenRun:
                 got=stage,
                 todo="run the same fit again to finish it",
             )
-        check_manifest(self.folder)
+        self._costs, self._later = costs, later
+        try:
+            check_manifest(self.folder)
+        except StoreError:
+            refuse_half_written(self.folder, change)
+            raise
         self.device = device
         self.summary: dict[str, Any] = read_summary(self.folder)
         self.adapted = AdaptedModels(self.folder)
@@ -86,6 +101,56 @@ class OpenRun:
                 got=reasons[0] if reasons else None,
             )
         return ClusterFewShot.load(self.folder / FEWSHOT, device=self.device)
+
+    @cached_property
+    def tasks(self) -> TaskSet:
+        """The tasks of the run in the order of their names, also those that could not be learned."""
+        return KeptTasks(self.folder).read()
+
+    @cached_property
+    def scores(self) -> TransferScores | None:
+        """The transfer scores; None where none were measured."""
+        found = self.summary["transfer"]
+        return None if found is None else read_scores(self.folder / SCORES)
+
+    @cached_property
+    def similarity(self) -> Similarity | None:
+        """What completion made of the scores; None where tasks were not clustered."""
+        return None if self.summary["clusters"] is None else read_similarity(self.folder)
+
+    @property
+    def diagnosis(self) -> dict[str, Any] | None:
+        """How far the clusters can be trusted."""
+        found = self.summary["clusters"]
+        return None if found is None else found["diagnosis"]
+
+    @cached_property
+    def history(self) -> tuple[Change, ...]:
+        """The versions of the run; the first is the fit."""
+        return tell_history(self.folder, self._later, self._costs)
+
+    def partition(self, version: int | None = None) -> dict[str, int]:
+        """Give the cluster of every task, -1 for none, as of a version; None for now.
+
+        Raises
+        ------
+        UsageError
+            If there is no such version.
+        """
+        n_versions = 1 + len(self._later)
+        wanted = n_versions if version is None else version
+        return read_partition(partition_place(self.folder, wanted, n_versions=n_versions))
+
+    @cached_property
+    def added(self) -> dict[str, AddedTask]:
+        """The tasks that were added after the fit and are there now, by name."""
+        return added_in(self.summary)
+
+    def learned(self, task: str) -> ClusterMultiTask:
+        """Give the model that knows a task: that of the run, or for an added task its own on top of it."""
+        if task in self.added:
+            return AddedModels(self.folder).load(task, self.multitask)
+        return self.multitask
 
     @property
     def evaluation(self) -> Evaluation:
@@ -114,13 +179,13 @@ class OpenRun:
         # The names are in the summary, so that an added task does not wait for the models of all others.
         learned = {figures.task for figures in self.evaluation.tasks}
         if task in learned:
-            return answer_learned(self.multitask, task)
+            return answer_learned(self.learned(task), task)
         for unit in self.quarantined:
             if unit["stage"] == "read" and unit["tasks"] == [task]:
                 raise UsageError(
                     "the task was set aside when the run was made",
                     where=f"task {quote(task)}",
                     got=unit["error"],
-                    todo="mend its rows and fit again, or add it with: robusttc adapt",
+                    todo="mend its rows, then take it out with robusttc remove and add it again",
                 )
         raise UnknownTaskError(task, [*sorted(learned), *self.adapted.names()])

@@ -1,4 +1,4 @@
-"""The files of a finished run that people read: scores, clusters, summary."""
+"""The files of a finished run beside its models: scores, clusters, summary, and the tasks themselves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 from robusttc.data.taskset import TaskSet
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.files import explained_files, write_file
+from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.learnable import Learnable
 from robusttc.run.places import CLUSTERS, SCORES, SUMMARY
+from robusttc.run.similarity import write_similarity
 from robusttc.run.stages import Outcome
 from robusttc.run.store import RunStore
 from robusttc.run.summary import make_summary
@@ -32,6 +34,9 @@ def write_outputs(
     if outcome.scores is not None:
         with explained_files("the scores cannot be written", folder / SCORES):
             outcome.scores.write_csv(folder / SCORES)
+    if outcome.groups is not None:
+        write_similarity(folder, outcome.groups.similarity)
+    KeptTasks(folder).write(tasks)
     write_file(folder / CLUSTERS, table_of_clusters(store, tasks, found, outcome))
     summary = make_summary(store, tasks, configuration, outcome)
     text = json.dumps(summary, ensure_ascii=False, indent=1, allow_nan=False)

@@ -25,6 +25,7 @@ SELECT = (
     "SELECT source, target, unit, score, n_examples, standard_error, first_half, second_half FROM scores"
     " ORDER BY source, target"
 )
+DELETE = "DELETE FROM scores WHERE unit = ?"
 ENDS = ("source", "target", "unit")
 NO_ROWS = np.empty(0, dtype=np.intp)
 
@@ -36,14 +37,14 @@ class ScoreTable:
     ----------
     connection, path
         The database, and its file for messages.
-    task_names
-        The tasks, in the order of their numbers.
+    numbers
+        The number of every task; those of tasks that are gone are not used again.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, task_names: tuple[str, ...]) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, numbers: dict[str, int]) -> None:
         self._connection = connection
         self._path = path
-        self._numbers = {name: number for number, name in enumerate(task_names)}
+        self._numbers = numbers
 
     def digest(self, key: str, rows: ScoreRows | None) -> bytes | None:
         """Give the SHA-256 of a unit's scores."""
@@ -107,7 +108,15 @@ class ScoreTable:
                 raise_damaged(self._path, f"other scores of unit {quote(key)} than were stored")
         if rows_of:
             raise_damaged(self._path, "scores of no unit")
+        # As places among the tasks that are there: numbers have holes once tasks are gone.
+        there = np.array(sorted(self._numbers.values()), dtype=np.int64)
+        for end in ("source", "target"):
+            columns[end] = np.searchsorted(there, columns[end])
         return {name: column for name, column in columns.items() if name != "unit"}
+
+    def remove(self, unit: int) -> None:
+        """Remove the scores of a unit, inside a transaction."""
+        self._connection.execute(DELETE, (unit,))
 
     @staticmethod
     def _is_same(

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from robusttc.errors import UsageError, quote
+from robusttc.errors import StoreError, UsageError, quote
 from robusttc.run.creation import DATABASE, build_database, read_identity, refuse_missing, refuse_used
 from robusttc.run.database import check_pages, connect, explained, recover
 from robusttc.run.failures import Failures
@@ -27,7 +27,7 @@ from robusttc.run.identity import Identity, as_json
 from robusttc.run.owner import Owner
 from robusttc.run.points import reach
 from robusttc.run.records import FinishedUnit, Quarantined, StageCost, add_up_costs, check_text
-from robusttc.run.schema import SPANS, VALUES
+from robusttc.run.schema import RUN, SPANS, TASKS, VALUES, Table
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.sealed import SealedTables
 from robusttc.run.spans import Spans
@@ -51,7 +51,7 @@ class RunStore:
     identity
         What the run is a run of.
     task_names
-        The names of its tasks; scores refer to them by number.
+        The names of its tasks; scores refer to them by place.
     read_only
         Whether it was opened for reading alone; it then shows the run as it was at that moment.
 
@@ -69,14 +69,22 @@ class RunStore:
     def __init__(self, connection: sqlite3.Connection, sealed: SealedTables, owner: Owner | None) -> None:
         self.folder = sealed.path.parent
         self.read_only = owner is None
-        self.identity = read_identity(sealed)
-        self.task_names = tuple(self.identity.tasks)
         self._connection = connection
         self._sealed = sealed
         self._owner = owner
+        self._numbers: dict[str, int] = {}
+        self._read_tasks()
         self._spans = Spans(sealed)
-        self._units = FinishedUnits(sealed, self._spans, self.task_names)
+        self._units = FinishedUnits(sealed, self._spans, self._numbers)
         self._failures = Failures(sealed)
+
+    def _read_tasks(self) -> None:
+        """Take what the run is a run of from its rows."""
+        self.identity = read_identity(self._sealed)
+        self.task_names = tuple(self.identity.tasks)
+        # In place: whoever stores scores looks numbers up in it.
+        self._numbers.clear()
+        self._numbers.update({name: number for number, name, _ in self._sealed.rows[TASKS.name].values()})
 
     @classmethod
     def create(cls, folder: str | os.PathLike[str], identity: Identity) -> RunStore:
@@ -261,7 +269,7 @@ class RunStore:
     def scores(self) -> dict[str, NDArray[Any]]:
         """Give all scores as columns, by source and target: what `TransferScores` takes after the names.
 
-        Tasks are numbers in `task_names`. Columns that were not given with the scores are left out.
+        Tasks are places in `task_names`. Columns that were not given with the scores are left out.
 
         Raises
         ------
@@ -276,12 +284,119 @@ class RunStore:
 
     def set_value(self, name: str, value: Any) -> None:
         """Remember a small fact of the run, in the place of an earlier one of this name; JSON values."""
+        self.set_values({name: value})
+
+    def set_values(
+        self, values: Mapping[str, Any], *, gone: Iterable[str] = (), tasks: Mapping[str, str] | None = None
+    ) -> None:
+        """Remember several facts in one commit, forget others, and let the run have more tasks.
+
+        Parameters
+        ----------
+        values
+            The facts, by name.
+        gone
+            Names of facts that are forgotten.
+        tasks
+            New tasks, each with the SHA-256 of its content; those that are there stay as they are.
+        """
         self._refuse_reading()
-        check_text("name", name)
-        row = (name, as_json(value, where=f"value {quote(name)}"))
-        if self._sealed.rows[VALUES.name].get(name) != row:
-            with self._sealed.transaction("value"):
+        for name in values:
+            check_text("name", name)
+        rows = [(name, as_json(value, where=f"value {quote(name)}")) for name, value in values.items()]
+        known = self._sealed.rows[VALUES.name]
+        dropped = [name for name in gone if name in known]
+        new = {name: content for name, content in (tasks or {}).items() if name not in self._numbers}
+        if not new and not dropped and all(known.get(row[0]) == row for row in rows):
+            return
+        with self._sealed.transaction("value"):
+            for row in rows:
                 self._sealed.put(VALUES, row)
+            for name in dropped:
+                self._sealed.remove(VALUES, name)
+            first = 1 + max(self._numbers.values(), default=-1)
+            for number, (name, content) in enumerate(new.items(), start=first):
+                self._sealed.put(TASKS, (number, name, content))
+        if new:
+            self._read_tasks()
+
+    def unit_keys(self) -> list[str]:
+        """Give the keys of all units that are finished or have failed, sorted."""
+        return sorted({*self._units.rows, *self._failures.keys()})
+
+    def forget(
+        self,
+        names: Sequence[str],
+        *,
+        units: Iterable[str] = (),
+        changed: Sequence[FinishedUnit] = (),
+        values: Mapping[str, Any] | None = None,
+        gone: Iterable[str] = (),
+    ) -> None:
+        """Remove tasks with all that the database has of them, in one commit.
+
+        Parameters
+        ----------
+        names
+            The tasks; those that are not there are gone already.
+        units
+            The keys of units to be removed, finished or failed.
+        changed
+            Units that are kept with another result; no score may be left of the tasks.
+        values, gone
+            Facts to be set and to be forgotten in the same commit.
+        """
+        self._refuse_reading()
+        dropped = set(units)
+        known = self._sealed.rows[VALUES.name]
+        rows = [
+            (name, as_json(value, where=f"value {quote(name)}")) for name, value in (values or {}).items()
+        ]
+        try:
+            with self._sealed.transaction("release"):
+                self._units.replace([key for key in dropped if key in self._units.rows], changed)
+                self._failures.forget(names, dropped)
+                for row in rows:
+                    self._sealed.put(VALUES, row)
+                for name in [name for name in gone if name in known]:
+                    self._sealed.remove(VALUES, name)
+                for table in (RUN, VALUES):
+                    self._forget_private(table, set(names))
+                for name in [name for name in names if name in self._numbers]:
+                    self._sealed.remove(TASKS, self._numbers[name])
+        except BaseException:
+            self._units.settle()
+            raise
+        self._read_tasks()
+
+    def _forget_private(self, table: Table, names: set[str]) -> None:
+        """Take tasks out of the list of private ones in the configuration, inside a transaction."""
+        row = self._sealed.rows[table.name].get("configuration")
+        if row is None:
+            return
+        facts = json.loads(row[1])
+        if names & set(facts.get("private", [])):
+            facts["private"] = [name for name in facts["private"] if name not in names]
+            self._sealed.put(table, ("configuration", as_json(facts, where="configuration")))
+
+    def wipe(self) -> None:
+        """Make sure that nothing which was removed is left in the database's files.
+
+        Raises
+        ------
+        StoreError
+            If somebody who reads the run keeps an older state of it.
+        """
+        self._refuse_reading()
+        with explained(self._sealed.path):
+            self._connection.execute("VACUUM")
+            is_busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if is_busy:
+            raise StoreError(
+                "what was removed is still in the log of the database, since another program reads the run",
+                where=repr(str(self._sealed.path)),
+                todo="close it, and run the same command again",
+            )
 
     def value(self, name: str, default: Any = None) -> Any:
         """Give a fact of the run."""

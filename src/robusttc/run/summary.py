@@ -77,6 +77,7 @@ def describe_groups(outcome: Outcome) -> dict[str, Any] | None:
         "certified": groups.is_sure,
         "sentence": groups.diagnosis["sentence"],
         "certificate": dict(groups.certificate),
+        "diagnosis": dict(groups.diagnosis),
     }
 
 

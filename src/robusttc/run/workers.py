@@ -10,10 +10,10 @@ from robusttc.run.executor import make_executor
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.transfer.units import STAGE, score_rows_of
+from robusttc.transfer.units import STAGE, SourceScores, score_rows_of
 from robusttc.work.units import Payload, Unit
 
-__all__ = ["make_workshop"]
+__all__ = ["as_score_rows", "make_workshop", "scores_of"]
 
 
 @contextmanager
@@ -35,7 +35,11 @@ def scores_of(unit: Unit, payload: Payload) -> ScoreRows | None:
     """Give the scores in the result of a unit, for the table of scores."""
     if not unit.key.startswith(f"{STAGE}/"):
         return None
-    rows = score_rows_of(payload)
+    return as_score_rows(score_rows_of(payload))
+
+
+def as_score_rows(rows: SourceScores) -> ScoreRows:
+    """Give the scores of a source as the store takes them."""
     return ScoreRows(
         rows.source,
         rows.targets,

@@ -18,7 +18,7 @@ from robusttc.scores import TransferScores
 from robusttc.seeds import RandomState, run_seed
 from robusttc.transfer.blocks import ScoreBlock
 from robusttc.transfer.overlap import text_overlap
-from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs
+from robusttc.transfer.pairs import PairChoice, PairList, check_known, choose_pairs
 from robusttc.transfer.plan import make_plan
 from robusttc.transfer.settings import TransferSettings
 from robusttc.transfer.units import measure_sources
@@ -33,7 +33,7 @@ def measure_transfer(
     tasks: TaskSet,
     *,
     encoder: str | Encoder = "sentence",
-    pairs: PairChoice = "auto",
+    pairs: PairChoice | PairList = "auto",
     kind: str | None = None,
     settings: TransferSettings | None = None,
     vectors: str | PathLike[str] | None = None,
@@ -57,7 +57,8 @@ def measure_transfer(
         ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.encoder.Encoder`.
     pairs
         ``all``, a number of scores, or ``auto``: all up to 300 tasks, else about n log(n)**2 of them. Pairs
-        are drawn so that all tasks have the same number of partners, and measured both ways.
+        are drawn so that all tasks have the same number of partners, and measured both ways. A `PairList`
+        says which pairs, as positions among the tasks; they are measured both ways too.
     kind
         What is measured: ``log_likelihood`` (the default), ``brier``, ``accuracy`` (the paper's), ``logme``
         or ``overlap``; see `TransferSettings`.
@@ -114,7 +115,8 @@ def measure_transfer(
     if settings.kind == "overlap":
         return score_overlap(tasks, chosen)
     if not len(missing):
-        assert measured is not None  # noqa: S101 - there always are pairs of two tasks
+        if measured is None:
+            raise UsageError("there are no pairs to measure", got="an empty list of pairs")
         return among(tasks.names, measured)
     training_device = "cpu" if device == "auto" else resolve_device(device)
     chosen_encoder = make_encoder(encoder, vectors=vectors, device=device)
@@ -144,15 +146,17 @@ def among(names: Sequence[str], scores: TransferScores) -> TransferScores:
 
 def find_missing(
     names: Sequence[str],
-    pairs: PairChoice,
+    pairs: PairChoice | PairList,
     measured: TransferScores | None,
     *,
     settings: TransferSettings,
     seed: int,
 ) -> tuple[PairList, PairList]:
     """Choose the pairs, and give all of them and those that are not measured yet."""
+    if isinstance(pairs, PairList):
+        check_known(pairs, len(names), what="pairs")
     if measured is None:
-        chosen = choose_pairs(names, pairs, random_state=seed)
+        chosen = pairs if isinstance(pairs, PairList) else choose_pairs(names, pairs, random_state=seed)
         return chosen, chosen
     if measured.kind != settings.kind:
         raise UsageError(
@@ -169,8 +173,11 @@ def find_missing(
             todo="leave it out with scores.subset(tasks.names)",
         )
     places = np.array([place_of[name] for name in measured.task_names], dtype=np.int64)
-    already = PairList.from_entries(places[measured.source], places[measured.target])
-    chosen = choose_pairs(names, pairs, random_state=seed, already=already)
+    if isinstance(pairs, PairList):
+        chosen = pairs
+    else:
+        already = PairList.from_entries(places[measured.source], places[measured.target])
+        chosen = choose_pairs(names, pairs, random_state=seed, already=already)
     n = len(names)
     there = places[measured.source] * n + places[measured.target]
     # A pair of which one direction is missing is measured whole; what is there twice is then equal.

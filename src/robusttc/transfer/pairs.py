@@ -230,17 +230,17 @@ def count_entries(n_tasks: int, pairs: PairChoice) -> int:
     return n_entries
 
 
-def check_known(known: PairList, n_tasks: int) -> None:
-    """Check that pairs measured before are about these tasks, each once."""
+def check_known(known: PairList, n_tasks: int, *, what: str = "already") -> None:
+    """Check that given pairs are about these tasks, each once."""
     if len(known) and int(known.second.max()) >= n_tasks:
         raise UsageError(
-            "a pair in `already` is of a task that is not there",
+            f"a pair in `{what}` is of a task that is not there",
             got=f"position {int(known.second.max()):,}",
             expected=f"positions below {n_tasks:,}",
         )
     # Sorted by hand: `numpy.unique` takes seconds for millions.
     if not np.diff(np.sort(pair_codes(known, n_tasks))).all():
-        raise UsageError("a pair is in `already` twice", todo="make it with PairList.from_entries")
+        raise UsageError(f"a pair is in `{what}` twice", todo="make it with PairList.from_entries")
 
 
 def parse_pairs(text: str) -> PairChoice:

@@ -1,0 +1,1 @@
+"""Why a task of a run is where it is."""

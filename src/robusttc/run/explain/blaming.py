@@ -1,0 +1,96 @@
+"""Who is to blame where sharing harms a task: by gradients where that is quick, else by the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from threadpoolctl import threadpool_limits
+
+from robusttc.encoders.reading import EncoderReader
+from robusttc.multitask.culprits import Culprit, estimate_culprits
+from robusttc.multitask.fitting import uses
+from robusttc.multitask.persistence import Fitted
+from robusttc.multitask.training_data import prepare_tasks
+from robusttc.run.explain.explained_pairs import MeasuredPair
+from robusttc.run.kept_tasks import KeptTasks
+
+__all__ = ["blame", "mates_in"]
+
+Method = Literal["gradients", "scores"]
+
+MAX_CULPRITS = 5
+# Standard deviations below the average source from which on a source counts as bad: that of Eq. 1.
+BAD = -0.5
+# So many tasks share a model that is trained again in a few seconds.
+MAX_MATES = 24
+
+
+def mates_in(fitted: Fitted, name: str) -> tuple[str, ...]:
+    """Give the tasks that a task shares its model with: its cluster if clusters serve, else all."""
+    tasks = fitted.serving.tasks
+    clusters_serve = uses(fitted.weights, "cluster")
+    return tuple(
+        sorted(
+            other.name
+            for other in tasks.values()
+            if other.name != name
+            and other.may_share
+            and (not clusters_serve or other.cluster == tasks[name].cluster)
+        )
+    )
+
+
+def blame(
+    fitted: Fitted,
+    kept: KeptTasks,
+    name: str,
+    pairs: Sequence[MeasuredPair],
+    *,
+    n_folds: int | None,
+    all_culprits: bool = False,
+) -> tuple[tuple[Culprit, ...], Method]:
+    """Give the tasks that work against one task, the worst first, and how they were found.
+
+    Parameters
+    ----------
+    fitted
+        The models of the run.
+    kept
+        The tasks that it keeps.
+    name
+        The task.
+    pairs
+        Its measured pairs.
+    n_folds
+        Into how many folds training rows were dealt; None where the encoder has seen them all.
+    all_culprits
+        Gradients need a model that is trained half again. Where more than 24 tasks share it, or they are
+        word by word, that takes minutes: the scores are looked at in its place, unless this is True.
+    """
+    mates = mates_in(fitted, name)
+    reader = fitted.serving.reader
+    quick = isinstance(reader, EncoderReader) and len(mates) <= MAX_MATES
+    are_kept = all(kept.place(other).is_file() for other in (name, *mates))
+    if (
+        not isinstance(reader, EncoderReader)
+        or n_folds is None
+        or not are_kept
+        or not (quick or all_culprits)
+    ):
+        return blame_by_scores(pairs, set(mates)), "scores"
+    tasks = kept.read([name, *mates])
+    with threadpool_limits(1):
+        data = prepare_tasks(tasks, reader.encoder, None)
+        found = estimate_culprits(fitted, data, [name], n_folds=n_folds)
+    return found[name][:MAX_CULPRITS], "gradients"
+
+
+def blame_by_scores(pairs: Sequence[MeasuredPair], mates: set[str]) -> tuple[Culprit, ...]:
+    """Give the tasks of the same model that were measured to serve a task badly, the worst first."""
+    found = [
+        Culprit(pair.other, -pair.to_task.above_average)
+        for pair in pairs
+        if pair.other in mates and pair.to_task is not None and pair.to_task.above_average < BAD
+    ]
+    return tuple(sorted(found, key=lambda culprit: (-culprit.blame, culprit.name))[:MAX_CULPRITS])

@@ -1,0 +1,248 @@
+"""Why a task of a run is where it is, what sharing gave it, and what would help it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from robusttc.data.task import Task
+from robusttc.encoders.inputs import FrozenInputs
+from robusttc.errors import StoreError, UsageError, quote
+from robusttc.multitask.components import COMPONENTS
+from robusttc.multitask.harm import judge
+from robusttc.run.evaluation import TaskFigures
+from robusttc.run.explain.blaming import blame
+from robusttc.run.explain.explained_cluster import ClusterReasons, explain_cluster
+from robusttc.run.explain.explained_labels import LabelMap, map_labels
+from robusttc.run.explain.explained_pairs import find_pairs, similarity_to_others
+from robusttc.run.explain.explained_sharing import Sharing, explain_sharing
+from robusttc.run.explain.explanation import Explanation
+from robusttc.run.explain.held_out_answers import ask_held_out
+from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
+from robusttc.run.explain.weak_labels import WeakLabel, find_weak_labels
+from robusttc.run.files import explained_files
+from robusttc.run.kept_tasks import KeptTasks
+from robusttc.run.later.added_tasks import AddedTask
+from robusttc.run.opening import OpenRun
+from robusttc.run.places import CLUSTERS, SIMILARITY
+
+__all__ = ["Explanation", "explain_task"]
+
+Table = Mapping[str, Mapping[str, str]]
+
+MIN_NEAREST = 10
+
+NO_TEXTS = "The run does not keep its tasks, so nothing is said of labels: fit it again with this version."
+NO_EXAMPLES = "Its examples are not kept, so nothing is said of its labels; robusttc add would keep them."
+NOT_COMPARED = "Private tasks are measured with no other, and their labels are compared with none."
+
+
+def explain_task(opened: OpenRun, name: str, *, n_others: int = 8, all_culprits: bool = False) -> Explanation:
+    """Explain one task of a finished run.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    name
+        A task of it: learned, added, adapted, private, or set aside.
+    n_others
+        With how many of the nearest tasks its labels are compared.
+    all_culprits
+        Whether to look for culprits by gradients also where that may take minutes; see
+        `robusttc.run.explain.blaming.blame`.
+
+    Raises
+    ------
+    UnknownTaskError
+        If the run has no such task; the message names the nearest one.
+    UsageError
+        If `n_others` is no such number.
+    StoreError
+        If the run is damaged.
+    """
+    if not isinstance(n_others, int) or isinstance(n_others, bool) or n_others < 0:
+        raise UsageError("n_others cannot be used", got=quote(n_others), expected="an integer from 0 up")
+    if opened.adapted.has(name):
+        return explain_adapted(opened, name)
+    figures = {one.task: one for one in opened.evaluation.tasks}
+    why_not = tuple(
+        f"{unit['stage']}: {unit['error']}" for unit in opened.quarantined if unit["tasks"] == [name]
+    )
+    if name not in figures and not why_not:
+        opened.find(name)  # says that there is no such task, and names the nearest one
+    kept = KeptTasks(opened.folder)
+    task = kept.read([name])[name] if kept.place(name).is_file() else None
+    facts: dict[str, Any] = {"why_not": why_not, "notes": () if task is not None else (NO_TEXTS,)}
+    if task is not None:
+        facts |= {"n_rows": count_rows(task), "label_names": task.label_names}
+    if name not in figures:
+        return Explanation(name, opened.folder.name, "set aside", **facts)
+    added = opened.added.get(name)
+    table = read_table(opened)
+    if table.get(name, {}).get("private") == "yes":
+        sharing = explain_sharing(figures[name], None, shares=False)
+        weak = () if task is None else judge_labels(opened, task)
+        facts["notes"] = (*facts["notes"], NOT_COMPARED)
+        return Explanation(name, opened.folder.name, "private", sharing=sharing, weak_labels=weak, **facts)
+    cluster, nearest = explain_place(opened, name, added, table, n_nearest=max(MIN_NEAREST, n_others))
+    return Explanation(
+        name,
+        opened.folder.name,
+        "learned" if added is None else "added",
+        cluster=cluster,
+        nearest=nearest,
+        labels=None if task is None else compare_labels(opened, task, nearest.choose(n_others)),
+        sharing=share_of(opened, figures[name], added, cluster, all_culprits=all_culprits),
+        weak_labels=() if task is None else judge_labels(opened, task),
+        **facts,
+    )
+
+
+def explain_adapted(opened: OpenRun, name: str) -> Explanation:
+    """Explain a task that was learned from a handful of examples: what its model says of itself."""
+    model = opened.adapted.load(name, device=opened.device)
+    near = tuple(NearTask(other, -1, float(likeness), None) for other, likeness in model.nearest_tasks_)
+    accuracy = model.support_accuracy_
+    notes = [
+        f"Each example left out in its turn, {accuracy:.0%} of them are predicted right."
+        if accuracy == accuracy  # not NaN
+        else "How well it does is not known: no label has two examples.",
+        "No cluster fits it: a model of its own serves." if model.out_of_cluster_ else "",
+        NO_EXAMPLES,
+    ]
+    return Explanation(
+        name,
+        opened.folder.name,
+        "adapted",
+        label_names=model.label_names,
+        cluster_weights=dict(model.weights_),
+        nearest=Nearest(by_similarity=near),
+        notes=tuple(note for note in notes if note),
+    )
+
+
+def count_rows(task: Task) -> dict[str, int]:
+    """Count the rows of each split."""
+    counted = Counter(task.splits.tolist())
+    return {split: counted[split] for split in task.split_names}
+
+
+def read_table(opened: OpenRun) -> Table:
+    """Read what the file of clusters says of every task.
+
+    Raises
+    ------
+    StoreError
+        If it is no such file.
+    """
+    path = opened.folder / CLUSTERS
+    with explained_files("the clusters cannot be read", path):
+        content = path.read_bytes()
+    try:
+        rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+        return {row["task"]: row for row in rows}
+    except (ValueError, KeyError, csv.Error) as error:
+        raise StoreError("the clusters cannot be read", where=repr(str(path)), got=quote(error)) from error
+
+
+def explain_place(
+    opened: OpenRun, name: str, added: AddedTask | None, table: Table, *, n_nearest: int
+) -> tuple[ClusterReasons, Nearest]:
+    """Explain the cluster of a task, and find its nearest tasks."""
+    partition = {task: int(row["cluster"]) if row["cluster"] else -1 for task, row in table.items()}
+    # A run of an older version has no such file; nothing else is lost without it.
+    similarity = opened.similarity if (opened.folder / SIMILARITY).is_file() else None
+    configuration = opened.summary["configuration"]
+    pairs = find_pairs(
+        name,
+        opened.scores,
+        partition,
+        similarity=similarity,
+        rule=configuration["rule"],
+        remove_donor_effect=configuration["remove_donor_effect"],
+    )
+    to_others = similarity_to_others(name, similarity)
+    cell = table.get(name, {}).get("confidence", "")
+    confidence = float(cell) if cell else None if added is None else added.confidence
+    cluster = explain_cluster(
+        name,
+        partition,
+        confidence=confidence,
+        certified=bool((opened.summary["clusters"] or {}).get("certified")),
+        pairs=pairs,
+        similarity=to_others,
+    )
+    return cluster, find_nearest(pairs, to_others, partition, n=n_nearest)
+
+
+def compare_labels(opened: OpenRun, task: Task, others: tuple[str, ...]) -> LabelMap:
+    """Compare the labels of a task with those of others that the run keeps."""
+    kept = KeptTasks(opened.folder)
+    there = [kept.read([other])[other] for other in others if kept.place(other).is_file()]
+    fitted = opened.multitask._need()
+    own_models = dict(fitted.serving.own)
+    for one in (task, *there):
+        if one.name in opened.added:
+            own_models |= opened.learned(one.name)._need().serving.own
+    return map_labels(task, there, fitted, own_models)
+
+
+def share_of(
+    opened: OpenRun,
+    figures: TaskFigures,
+    added: AddedTask | None,
+    cluster: ClusterReasons,
+    *,
+    all_culprits: bool,
+) -> Sharing:
+    """Say what sharing gave a task, and where it harms it look for culprits."""
+    name, fitted = figures.task, opened.multitask._need()
+    right = fitted.right.get(name)
+    held_out = None if right is None or "served" not in right else judge(fitted, name, right)
+    if added is not None or name not in fitted.serving.tasks:
+        gain = None if added is None else added.expected_gain
+        return explain_sharing(figures, held_out, shares=added is None or added.shares, expected_gain=gain)
+    weights = dict(zip(COMPONENTS, fitted.serving.tasks[name].weights.new, strict=True))
+    shares = weights["shared"] > 0 or weights["cluster"] > 0
+    sharing = explain_sharing(figures, held_out, shares=shares, weights=weights)
+    if not (sharing.is_harmed or sharing.is_doubtful):
+        return sharing
+    culprits, method = blame(
+        fitted,
+        KeptTasks(opened.folder),
+        name,
+        cluster.pairs,
+        n_folds=folds_of(opened),
+        all_culprits=all_culprits,
+    )
+    return explain_sharing(
+        figures, held_out, shares=shares, weights=weights, culprits=culprits, method=method
+    )
+
+
+def folds_of(opened: OpenRun) -> int | None:
+    """Give into how many folds training rows were dealt; None where the encoder was tuned on all of them."""
+    configuration = opened.summary["configuration"]
+    return None if configuration["tune"] == "encoder" else int(configuration["n_folds"])
+
+
+def judge_labels(opened: OpenRun, task: Task) -> tuple[WeakLabel, ...]:
+    """Judge the labels of a task by rows that were held out."""
+    fitted = opened.multitask._need()
+    serving = fitted.serving
+    reader = serving.private_readers.get(task.name, serving.reader)
+    inputs: FrozenInputs = reader.read(list(task.texts.take(task.rows("train"))))
+    answers = ask_held_out(
+        task,
+        opened.find(task.name),
+        inputs,
+        fitted.right.get(task.name),
+        n_folds=folds_of(opened),
+        seed=fitted.seed,
+        settings=fitted.settings,
+    )
+    return find_weak_labels(task, answers)

@@ -1,0 +1,1 @@
+"""Tasks that come to a finished run, or leave it."""

@@ -1,0 +1,273 @@
+"""`robusttc explain` on a finished run: every kind of task, and what people and programs see."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_run
+
+from robusttc.cli.explain import explain
+from robusttc.data.task import Task
+from robusttc.errors import StoreError, UnknownTaskError, UsageError
+from robusttc.learning.folds import deal_folds
+from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.run.explain import blaming
+from robusttc.run.explain.explaining import explain_task, read_table
+from robusttc.run.explain.held_out_answers import predict_out_of_fold
+from robusttc.run.opening import OpenRun
+from robusttc.scores import read_scores
+
+Out = pytest.CaptureFixture[str]
+NAME = "task 0"
+
+
+@pytest.fixture
+def run(capsys: Out) -> Path:
+    folder = tiny_run.finished_run()
+    capsys.readouterr()
+    return folder
+
+
+@pytest.fixture
+def opened(run: Path) -> OpenRun:
+    return OpenRun(run)
+
+
+def harm(opened: OpenRun, name: str = NAME, *, low: float = -0.3, high: float = -0.1) -> None:
+    """Let the test rows of a task speak against sharing."""
+    (figures,) = (one for one in opened.summary["evaluation"]["tasks"] if one["task"] == name)
+    figures["gain"] = {"mean": (low + high) / 2, "low": low, "high": high, "n": 6}
+
+
+def test_a_learned_task_is_explained_by_what_was_measured(opened: OpenRun) -> None:
+    found = explain_task(opened, NAME)
+    assert found.state == "learned"
+    assert found.cluster is not None
+    with (opened.folder / "clusters.csv").open() as stream:
+        table = {row["task"]: row for row in csv.DictReader(stream)}
+    assert found.cluster.number == int(table[NAME]["cluster"])
+    assert found.cluster.confidence == float(table[NAME]["confidence"])
+    mates = {task for task, row in table.items() if row["cluster"] == table[NAME]["cluster"]} - {NAME}
+    assert found.cluster.size == len(mates) + 1
+    scores = read_scores(opened.folder / "scores.csv")
+    S = scores.to_matrix()
+    place = scores.task_names.index(NAME)
+    low, high = scores.intervals()
+    for pair in found.cluster.pairs:
+        other = scores.task_names.index(pair.other)
+        assert pair.to_task is not None
+        assert pair.from_task is not None
+        assert pair.to_task.score == S[other, place]
+        assert pair.from_task.score == S[place, other]
+        column = np.delete(S[:, place], place)
+        expected = (S[other, place] - column.mean()) / column.std()
+        assert pair.to_task.above_average == pytest.approx(expected)
+        entry = np.flatnonzero((scores.source == other) & (scores.target == place))[0]
+        assert (pair.to_task.low, pair.to_task.high) == pytest.approx((low[entry], high[entry]))
+        assert opened.similarity is not None
+        assert pair.similarity == pytest.approx(opened.similarity.between(NAME, pair.other))
+        together = pair.other in mates
+        sides = {"same": "for" if together else "against", "different": "against" if together else "for"}
+        assert pair.speaks == sides.get(pair.verdict, "nothing")
+    assert {pair.other for pair in found.cluster.pairs} == set(scores.task_names) - {NAME}
+    assert found.nearest.by_scores[0].above_average == max(
+        pair.above_average or 0.0 for pair in found.cluster.pairs
+    )
+    assert found.n_rows == {"train": 18, "valid": 6, "test": 6}
+    assert found.sharing is not None
+    (figures,) = (one for one in opened.evaluation.tasks if one.task == NAME)
+    assert found.sharing.test == figures
+    assert found.sharing.held_out is not None
+    assert found.sharing.held_out.n_rows == 18
+
+
+def test_labels_of_the_same_family_correspond(opened: OpenRun) -> None:
+    found = explain_task(opened, NAME).labels
+    assert found is not None
+    assert set(found.compared) == {f"task {number}" for number in range(1, 5)}  # the last one is private
+    truth = {(label, task, label) for label in ("track", "refund", "greet") for task in ("task 2", "task 4")}
+    pairs = {(one.label, one.task, one.other_label) for one in found.relations if one.kind == "corresponds"}
+    assert pairs <= truth
+    assert len(pairs) >= 4
+    assert not {one.task for one in found.relations} & {"task 1", "task 3"}
+
+
+def test_held_out_answers_are_those_of_the_training(opened: OpenRun) -> None:
+    """The folds are dealt again and own models fitted again: they must be right on the very same rows."""
+    task = opened.tasks[NAME]
+    fitted = opened.multitask._need()
+    folds = deal_folds(task, 2, fitted.seed)
+    held = np.concatenate([np.flatnonzero(folds == number) for number in range(2)])
+    inputs: Any = fitted.serving.reader.read(list(task.texts.take(task.rows("train"))))
+    predicted = predict_out_of_fold(task, inputs, folds, held, fitted.settings)
+    assert (predicted == task.label_codes[held]).tolist() == fitted.right[NAME]["own"].tolist()
+    weak = {one.label: one for one in explain_task(opened, NAME).weak_labels}
+    served = fitted.right[NAME]["served"]
+    valid = task.rows("valid")
+    answers = opened.multitask.predict(NAME, list(task.texts.take(valid)))
+    for code, label in enumerate(task.label_names):
+        n_right = int(served[task.label_codes[held] == code].sum())
+        n_right += int((answers[task.label_codes[valid] == code] == label).sum())
+        recall = weak[label].recall
+        assert recall is not None
+        assert round(recall.mean * recall.n) == n_right
+
+
+def test_a_private_task_is_compared_with_nobody(opened: OpenRun) -> None:
+    found = explain_task(opened, "task 5")
+    assert (found.state, found.cluster, found.labels) == ("private", None, None)
+    assert found.nearest.choose(5) == ()
+    assert found.sharing is not None
+    assert found.sharing.sentence.startswith("Its own model alone serves it")
+    assert len(found.weak_labels) == 3
+    assert "It is private" in found.sentences[0]
+
+
+def test_a_task_that_was_set_aside_says_why(opened: OpenRun) -> None:
+    unit = {"stage": "read", "key": "read/unfit", "tasks": ["unfit"], "error": "one label only"}
+    opened.summary["quarantined"].append(unit)
+    found = explain_task(opened, "unfit")
+    assert found.state == "set aside"
+    assert found.why_not == ("read: one label only",)
+    assert found.to_dict()["cluster"] is None
+
+
+def test_an_unknown_task_is_refused_with_the_nearest(opened: OpenRun) -> None:
+    with pytest.raises(UnknownTaskError, match="task"):
+        explain_task(opened, "tosk 1")
+    with pytest.raises(UsageError, match="n_others"):
+        explain_task(opened, NAME, n_others=-1)
+
+
+def test_a_run_that_keeps_no_tasks_says_what_it_can(tmp_path: Path) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / "run")
+    opened = OpenRun(folder)
+    shutil.rmtree(folder / "tasks")
+    (folder / "similarity.safetensors").unlink()
+    found = explain_task(opened, NAME)
+    assert found.cluster is not None
+    assert (found.labels, found.weak_labels) == (None, ())
+    assert found.nearest.by_similarity == ()
+    assert any("does not keep its tasks" in sentence for sentence in found.sentences)
+    (folder / "clusters.csv").write_text("who,where\na,1\n")
+    with pytest.raises(StoreError, match="clusters"):
+        read_table(opened)
+
+
+def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / "run")
+    opened = OpenRun(folder)
+    texts = ["where is my parcel", "parcel where", "hello you", "good morning"]
+    opened.adapted.save(opened.fewshot.adapt(Task("new", texts, ["where"] * 2 + ["hello"] * 2)))
+    found = explain_task(opened, "new")
+    assert found.state == "adapted"
+    assert found.label_names == ("hello", "where")
+    assert len(found.nearest.by_similarity) > 0
+    assert any("predicted right" in note for note in found.notes)
+    opened.adapted.save(opened.fewshot.adapt(Task("thin", texts[1:3], ["where", "hello"])))
+    assert explain_task(opened, "thin").state == "adapted"
+
+
+def test_culprits_are_looked_for_where_sharing_harms(
+    opened: OpenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harm(opened)
+    found = explain_task(opened, NAME).sharing
+    assert found is not None
+    assert found.is_harmed
+    assert found.method == "gradients"
+    assert all(culprit.blame > 0 for culprit in found.culprits)
+    assert found.sentence == "Sharing harms it: -20.0 points [-30.0, -10.0] on 6 test rows."
+    monkeypatch.setattr(blaming, "MAX_MATES", 0)
+    by_scores = explain_task(opened, NAME).sharing
+    assert by_scores is not None
+    assert by_scores.method == "scores"
+    assert {culprit.name for culprit in by_scores.culprits} <= set(
+        blaming.mates_in(opened.multitask._need(), NAME)
+    )
+    again = explain_task(opened, NAME, all_culprits=True).sharing
+    assert again is not None
+    assert again.culprits == found.culprits
+    harm(opened, low=-0.2, high=0.1)
+    doubtful = explain_task(opened, NAME).sharing
+    assert doubtful is not None
+    assert (doubtful.is_harmed, doubtful.is_doubtful) == (False, True)
+
+
+def test_an_added_task_has_its_own_facts(opened: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    gain = {"mean": 0.1, "low": 0.05, "high": 0.2, "n": 18}
+    opened.summary["added"] = [
+        {
+            "name": NAME,
+            "version": 2,
+            "cluster": 0,
+            "confidence": 0.8,
+            "out_of_cluster": False,
+            "expected_gain": gain,
+            "n_measured": 4,
+            "shares": True,
+        }
+    ]
+    opened.multitask._need().right.pop(NAME)
+
+    def learned(opened: OpenRun, _: str) -> ClusterMultiTask:
+        return opened.multitask
+
+    monkeypatch.setattr(OpenRun, "learned", learned)
+    found = explain_task(opened, NAME)
+    assert found.state == "added"
+    assert found.sharing is not None
+    assert found.sharing.expected_gain is not None
+    assert found.sharing.expected_gain.mean == 0.1
+    assert found.sharing.held_out is None
+    # Nothing was kept of its held-out rows: they are predicted again by its own model.
+    assert sum(one.recall.n for one in found.weak_labels if one.recall is not None) == 24
+
+
+def test_people_see_a_page_of_80_columns(run: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    explain(run, NAME, limit=3)
+    shown = capsys.readouterr().out
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    for words in (
+        "task 0 (rows: 18 train, 6 valid, 6 test, 3 labels)",
+        "It is in cluster",
+        "Nearest by similarity",
+        "Labels of other tasks",
+        "(--limit 0 shows all)",
+        "6 test rows",
+        "What to label next",
+    ):
+        assert words in " ".join(shown.split())
+    assert "parcel" not in shown  # no text of the task
+
+
+def test_programs_get_json_and_texts_on_request_only(run: Path, opened: OpenRun, capsys: Out) -> None:
+    texts = set(opened.tasks[NAME].texts)
+    explain(run, NAME, json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert (document["format"], document["version"]) == ("robusttc explanation", 1)
+    assert document["sentences"]
+    assert not texts & set(strings_in(document))
+    explain(run, NAME, json=True, show_texts=True)
+    document = json.loads(capsys.readouterr().out)
+    missed = [text for label in document["weak_labels"] for text in label["missed"]]
+    assert missed
+    assert set(missed) <= texts
+    explain(run, NAME, show_texts=True)
+    assert "Missed of" in capsys.readouterr().out
+
+
+def strings_in(value: Any) -> list[str]:
+    """All strings of a document, at whatever depth."""
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in strings_in(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in strings_in(one)]
+    return [value] if isinstance(value, str) else []
