@@ -53,6 +53,20 @@ def test_a_finished_run_says_so_and_shows_what_it_found(capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out) == json.loads((out / "summary.json").read_text())
 
 
+def test_a_fit_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tiny_run.copy_of_run(tmp_path / "run")
+    page = out / "report.html"
+    before = page.read_bytes()
+    command = [*tiny_run.fit_options(), "--out", str(out)]
+    assert main(command) == 0
+    assert capsys.readouterr().out.endswith(f"\nReport, to open in a browser: {page}\n")
+    assert page.read_bytes() == before  # that of a finished run is kept
+    page.unlink()
+    assert main([*command, "--quiet"]) == 0
+    assert b"fall into 2 clusters" in page.read_bytes()
+    assert capsys.readouterr().out == ""
+
+
 def test_a_stopped_run_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     command = [*PROGRAM, *tiny_run.fit_options(), "--out", str(out)]

@@ -22,6 +22,7 @@ from robusttc.cli.inspect import inspect
 from robusttc.cli.measure import measure
 from robusttc.cli.predict import predict
 from robusttc.cli.remove import remove
+from robusttc.cli.report import report
 from robusttc.errors import ExitCode, RobustTCError
 from robusttc.version import __version__
 
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command()(inspect)
 app.command()(fit)
 app.command()(evaluate)
+app.command()(report)
 app.command()(explain)
 app.command()(predict)
 app.command()(adapt)

@@ -19,6 +19,7 @@ from robusttc.errors import ExitCode, UsageError, quote
 if TYPE_CHECKING:
     from robusttc.data.taskset import TaskSet
     from robusttc.run.configuration import Execution, FitConfiguration
+    from robusttc.run.fitting import FitResult
 
 __all__ = ["fit"]
 
@@ -125,7 +126,20 @@ def fit(
         if result.was_finished:
             say(output_console(), f"The run in {out} is finished: there is nothing to do.\n")
         show_run(output_console(), out, result.summary)
+    page = find_or_write_report(result)
+    if not json and not quiet:
+        say(output_console(), f"\nReport, to open in a browser: {page}")
     return int(ExitCode.DOUBT if result.is_doubtful else ExitCode.DONE)
+
+
+def find_or_write_report(result: FitResult) -> Path:
+    """Give the page of a run; that of a run that was finished before is kept."""
+    from robusttc.report.writing import REPORT, write_report
+
+    page = result.folder / REPORT
+    if result.was_finished and page.is_file():
+        return page
+    return write_report(result.folder).path
 
 
 def check_place(out: Path) -> bool:

@@ -1,1 +1,1 @@
-"""What people look at: plots, and later the report of a run."""
+"""What people look at: plots, and the report of a run."""

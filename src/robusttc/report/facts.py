@@ -1,0 +1,168 @@
+"""All that a run says of itself, taken from its folder once: what the report is made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robusttc.data.taskset import TaskSet
+from robusttc.errors import StoreError, quote
+from robusttc.progress import Progress, report
+from robusttc.report.held_out import HeldOut, read_held_out
+from robusttc.run.evaluation import Evaluation, TaskFigures
+from robusttc.run.files import explained_files
+from robusttc.run.later.added_tasks import AddedTask
+from robusttc.run.later.history import Change
+from robusttc.run.places import ADAPTED, CLUSTERS, MULTITASK
+from robusttc.run.similarity import Similarity
+from robusttc.run.store import RunStore
+from robusttc.scores import TransferScores
+
+if TYPE_CHECKING:
+    from robusttc.run.opening import OpenRun
+
+__all__ = ["STAGE", "RunFacts", "read_facts"]
+
+STAGE = "report"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunFacts:
+    """What is known of a run.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    summary
+        What ``summary.json`` says.
+    tasks
+        All tasks, also those that could not be learned.
+    evaluation
+        What test rows say.
+    partition
+        The cluster of every task now; -1 for none.
+    confidence
+        The posterior probability of each task's cluster, where there is one.
+    scores, similarity
+        What was measured and completed; None where tasks were not clustered.
+    history
+        All versions of the run, the fit first.
+    partitions
+        The partition of every version, by its number.
+    added
+        The tasks that were added later.
+    adapted
+        The names of tasks that were learned from a handful of examples, beside the run.
+    held_out
+        What held-out training rows say.
+    versions
+        What the run was made with.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any]
+    tasks: TaskSet
+    evaluation: Evaluation
+    partition: Mapping[str, int]
+    confidence: Mapping[str, float]
+    scores: TransferScores | None
+    similarity: Similarity | None
+    history: tuple[Change, ...]
+    partitions: Mapping[int, Mapping[str, int]]
+    added: Mapping[str, AddedTask] = field(default_factory=dict)
+    adapted: tuple[str, ...] = ()
+    held_out: HeldOut = field(default_factory=HeldOut)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[str, TaskFigures]:
+        """The figures of each task that has some."""
+        added = {name: task.figures for name, task in self.added.items()}
+        return {**added, **{figures.task: figures for figures in self.evaluation.tasks}}
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any] | None:
+        """How far the clusters can be trusted."""
+        clusters = self.summary["clusters"]
+        return None if clusters is None else clusters["diagnosis"]
+
+    @property
+    def clusters_serve(self) -> bool:
+        """Whether cluster models serve."""
+        return bool(self.summary["multitask"]["clusters_serve"])
+
+    @property
+    def set_aside(self) -> dict[str, str]:
+        """Why tasks could not be learned, by name."""
+        return {
+            name: str(unit["error"])
+            for unit in self.summary["quarantined"]
+            if unit["stage"] == "read"
+            for name in unit["tasks"]
+        }
+
+
+def read_facts(opened: OpenRun, *, progress: Progress | None = None) -> RunFacts:
+    """Read all that the report needs from a finished run.
+
+    Raises
+    ------
+    StoreError
+        If something is missing or damaged, or the run was made before runs kept their tasks.
+    """
+    report(progress, STAGE, 0, 3, "steps", "reading tasks")
+    tasks = opened.tasks
+    report(progress, STAGE, 1, 3, "steps", "reading scores")
+    history = opened.history
+    with RunStore.open(opened.folder, read_only=True) as store:
+        versions = dict(store.identity.versions)
+    return RunFacts(
+        opened.folder,
+        opened.summary,
+        tasks,
+        opened.evaluation,
+        opened.partition(),
+        read_confidence(opened.folder / CLUSTERS),
+        opened.scores,
+        opened.similarity,
+        history,
+        {change.version: opened.partition(change.version) for change in history},
+        opened.added,
+        read_adapted(opened.folder / ADAPTED),
+        read_held_out(opened.folder / MULTITASK),
+        versions,
+    )
+
+
+def read_adapted(folder: Path) -> tuple[str, ...]:
+    """Read the names of adapted tasks alone: their models take seconds each. A damaged one has none here."""
+    found = []
+    for path in folder.glob("[!.]*/settings.json"):
+        try:
+            found.append(str(json.loads(path.read_bytes())["name"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return tuple(sorted(found))
+
+
+def read_confidence(path: Path) -> dict[str, float]:
+    """Read how sure each task's cluster is from the file of clusters; tasks without one are left out.
+
+    Raises
+    ------
+    StoreError
+        If it is no such file.
+    """
+    with explained_files("the clusters cannot be read", path):
+        content = path.read_bytes()
+    try:
+        rows = csv.DictReader(io.StringIO(content.decode(), newline=""))
+        return {row["task"]: float(row["confidence"]) for row in rows if row["cluster"] and row["confidence"]}
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise StoreError("the clusters cannot be read", where=repr(str(path)), got=quote(error)) from error

@@ -1,0 +1,417 @@
+"""The first sentences of a report and its advice, for every way in which a run can end."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+from report_facts import (
+    make_facts,
+    make_figures,
+    make_scores,
+    make_summary,
+    make_verdict,
+    real_diagnosis,
+    without_rows,
+)
+
+from robusttc.clustering.completion.result import LambdaWindow
+from robusttc.clustering.verdict import Findings, give_advice
+from robusttc.learning.intervals import Estimate
+from robusttc.report.document import describe_run, find_space
+from robusttc.report.facts import RunFacts
+from robusttc.report.harm_entries import find_harm
+from robusttc.report.held_out import HeldOut
+from robusttc.report.measure_next import advise_measuring
+from robusttc.report.task_space import order_tasks
+from robusttc.report.wording import command_place, list_names, say_name, say_points, task_option
+from robusttc.run.later.added_tasks import AddedTask
+from robusttc.run.later.history import Change
+from robusttc.scores import ScoreReliability
+
+HARD = Findings(
+    n_tasks=100,
+    n_clusters=3,
+    n_pairs=900,
+    n_zeros=50,
+    mean_partners=18.0,
+    partners_needed=30.0,
+    more_partners=12,
+    signal=3.0,
+    faintest_signal=0.4,
+    flip_rate=0.2,
+    inside_rate=0.9,
+    lam=2.0,
+    window=LambdaWindow(0.2, 0.5, True, 0.2, 9),
+    method="dense",
+    converged=True,
+    gap=1e-5,
+    rank=3,
+    separated=0.9,
+    n_not_separated=2,
+    worst_separated="'a'",
+    error_share=0.4,
+    n_blocking=3,
+    worst_blocking="'b'",
+    n_few_partners=2,
+    n_unassigned=1,
+    n_components=2,
+    n_assigned_components=1,
+    reliability=ScoreReliability(0.1, 0.1, 0.3, 900, 1800),
+)
+PARTITION = {f"task {number}": number % 2 for number in range(8)}
+
+
+def headline(facts: RunFacts) -> str:
+    """All sentences in one line."""
+    return " ".join(describe_run(facts).values["headline"]["sentences"])
+
+
+def commands(facts: RunFacts) -> list[str | None]:
+    """The commands of the advice."""
+    return [step["command"] for step in describe_run(facts).values["headline"]["next"]]
+
+
+def with_diagnosis(**changes: Any) -> dict[str, Any]:
+    """A summary whose diagnosis says something else."""
+    return make_summary(clusters__diagnosis={**real_diagnosis(), **changes})
+
+
+def test_the_answer_comes_first() -> None:
+    sentences = describe_run(make_facts(PARTITION)).values["headline"]["sentences"]
+    assert sentences[0] == (
+        "Sharing pays, but clusters do not: 60.0 % of the test rows are right, 50.0 % with each task's own "
+        "model alone."
+    )
+    assert sentences[1] == "8 tasks with 80 rows fall into 2 clusters; the largest has 4 tasks."
+    assert sentences[2].startswith(
+        "With sharing, 60.0 % [60.0, 60.0] of the test rows are right (mean over 8 tasks"
+    )
+    assert "10.0 points [10.0, 10.0] more than each task's own model alone" in sentences[2]
+    assert sentences[3].startswith(
+        "Clusters do not pay here: 0.0 points [-1.0, 1.0] over one model of all tasks"
+    )
+    assert sentences[3].endswith("(0.0 points [-1.0, 1.0] over one model of all).")
+    assert "harms none of 8 tasks" in sentences[5]
+
+
+def test_the_first_sentence_says_whether_it_is_worth_it() -> None:
+    for verdict, words in (
+        (make_verdict(0.03, helps=True), "Sharing pays, and so do clusters: "),
+        (make_verdict(0.0), "Sharing pays, but clusters do not: "),
+        (make_verdict(0.0, n=0), "Sharing pays: "),
+        (None, "Sharing pays: "),
+    ):
+        facts = make_facts(PARTITION, summary=make_summary(multitask__verdict=verdict))
+        assert headline(facts).startswith(words)
+    nobody = {name: without_rows(name, label) for name, label in PARTITION.items()}
+    assert headline(make_facts(PARTITION, figures=nobody)).startswith("8 tasks with 80 rows")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (make_verdict(0.03, helps=True), "Clusters pay: 3.0 points [2.0, 4.0] over one model of all tasks"),
+        (make_verdict(0.03), "Clusters do not pay more than chance"),
+        (make_verdict(-0.03, random=False), "Clusters do harm here: -3.0 points [-4.0, -2.0]"),
+        (make_verdict(0.0, n=4), "Whether clusters pay cannot be told from 4 tasks (6 are needed)"),
+        (
+            {**make_verdict(0.0, n=0), "over_random": None},
+            "There is only one cluster, so clusters cannot pay",
+        ),
+        (None, "fall into 2 clusters"),
+    ],
+)
+def test_whether_clusters_pay(verdict: dict[str, Any] | None, words: str) -> None:
+    assert words in headline(make_facts(PARTITION, summary=make_summary(multitask__verdict=verdict)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (
+            {"own": 1.0, "shared": 0.5, "cluster": 0.7},
+            "the model of each cluster serves, together with one model of",
+        ),
+        ({"own": 0.0, "shared": 1.0, "cluster": 0.0}, "; one model of all tasks serves."),
+        ({"own": 1.0, "shared": 0.0, "cluster": 0.001}, "; each task's own model serves."),
+    ],
+)
+def test_what_serves_is_said_by_its_weight(weights: dict[str, float], words: str) -> None:
+    assert words in headline(make_facts(PARTITION, summary=make_summary(multitask__weights=weights)))
+
+
+def test_sharing_that_does_nothing_or_harm_is_said_so() -> None:
+    worse = {name: make_figures(name, label, own=30, served=18) for name, label in PARTITION.items()}
+    said = headline(make_facts(PARTITION, figures=worse))
+    assert "30.0 points [30.0, 30.0] fewer than each task's own model alone: sharing does harm here" in said
+    assert "8 of 8 tasks are worse off" in said
+    assert said.startswith("Sharing does harm here: 45.0 % of the test rows are right, 75.0 % with")
+    mixed = {
+        name: make_figures(name, label, own=20, served=20 + (-1) ** number)
+        for number, (name, label) in enumerate(PARTITION.items())
+    }
+    said = headline(make_facts(PARTITION, figures=mixed))
+    assert said.startswith(
+        "Sharing does not clearly pay here: 50.0 % of the test rows are right, 50.0 % with"
+    )
+    assert "against 50.0 % with each task's own model alone: no clear difference" in said
+
+
+def test_the_paper_strategy_was_not_tested() -> None:
+    summary = make_summary(multitask__strategy="paper", multitask__verdict=None)
+    assert "as in the paper; whether that pays was not tested" in headline(
+        make_facts(PARTITION, summary=summary)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"verdict": "certified"}, "The clusters are certified: it is proven that no other similarity"),
+        ({"verdict": "likely", "signal_to_noise": 2.55}, "likely right, but it is not proven"),
+        (
+            {"verdict": "likely", "n_not_separated": 2},
+            "likely right, but 2 tasks have no clear place in them",
+        ),
+        (
+            {"verdict": "not supported", "signal_to_noise": 1.24},
+            "take them as a guess: signal-to-noise ratio 1.2,",
+        ),
+        (
+            {"verdict": "not supported", "signal_to_noise": None, "sentence": "Hardly any pair is there."},
+            "Hardly any pair is there. Take them as a guess.",
+        ),
+    ],
+)
+def test_how_sure_the_clusters_are(changes: dict[str, Any], words: str) -> None:
+    assert words in headline(make_facts(PARTITION, summary=with_diagnosis(**changes)))
+
+
+def test_runs_without_clusters_or_test_rows() -> None:
+    alone = make_facts({"only": -1}, has_clusters=False, figures={"only": without_rows("only")})
+    assert headline(alone) == (
+        "1 task with 10 rows, not clustered: it takes two tasks that may share. "
+        "No task has test rows, so nobody can say how accurate the models are."
+    )
+    steps = describe_run(alone).values["headline"]["next"]
+    assert any("1 task cannot be judged for want of test rows" in step["text"] for step in steps)
+    partition = {"a": -1, "b": -1}
+    private = headline(make_facts(partition, private=["a", "b"], has_clusters=False))
+    assert "2 tasks are private: each learns alone" in private
+    assert "nothing is shared between tasks" in private
+    assert "harm" not in private
+    failed = headline(make_facts({"a": -1, "b": -1}, has_clusters=False))
+    assert "transfer between them could not be measured" in failed
+    single = headline(make_facts({"a": 0, "b": 0, "c": -1, "d": -1}, private=["d"]))
+    assert (
+        "nothing that was measured tells 2 of them apart, so they are one cluster. 1 task fits no" in single
+    )
+    assert "1 task is private: it learns alone" in single
+    assert "; the largest has 2 tasks, 1 has only one." in headline(make_facts({"a": 0, "b": 0, "c": 1}))
+
+
+def test_what_was_left_out_is_named_with_what_to_do() -> None:
+    unit = {"stage": "multitask", "tasks": [], "error": "killed", "key": "x"}
+    facts = make_facts(
+        {**PARTITION, "tiny": -1}, set_aside={"tiny": "one label"}, summary=make_summary(quarantined=[unit])
+    )
+    said = headline(facts)
+    assert "1 task could not be learned: tiny." in said
+    assert "1 piece of work failed and was left out." in said
+    assert "robusttc inspect TASKS" in commands(facts)
+    assert "robusttc fit TASKS --out '/runs/my run' --retry" in commands(facts)
+    entries = {task["name"]: task for task in describe_run(facts).values["tasks"]}
+    assert entries["tiny"]["why_not"] == "one label"
+    assert entries["tiny"]["learned"] is False
+    assert entries["task 0"]["why_not"] is None
+
+
+def test_who_came_and_went_is_said() -> None:
+    later = {**PARTITION, "new": 1, "odd": -1, "task 1": 0}
+    del later["task 7"]
+    added = {
+        name: AddedTask(
+            name,
+            2,
+            later[name],
+            0.8,
+            later[name] < 0,
+            Estimate(0.05, 0.01, 0.09, 30),
+            make_figures(name, 1),
+            4,
+            True,
+        )
+        for name in ("new", "odd")
+    }
+    history = (
+        Change(2, "add", 1_790_000_100.4, ("new", "odd"), "Two came."),
+        Change(3, "remove", 1_790_000_200.0, ("task 7",), "One went."),
+    )
+    second = {**PARTITION, "new": 1, "odd": -1}
+    facts = make_facts(later, added=added, history=history, partitions={1: PARTITION, 2: second, 3: later})
+    values = describe_run(facts).values
+    assert values["headline"]["sentences"][-1] == (
+        "Since the fit 2 tasks came later, 1 of them into no cluster and 1 task went; this is version 3."
+    )
+    assert values["run"]["version"] == 3
+    assert [change["moved"] for change in values["history"]] == [
+        [],
+        [],
+        [{"task": "task 1", "from": 1, "to": 0}],
+    ]
+    assert values["history"][1]["when"] == 1_790_000_100
+    entries = {task["name"]: task for task in values["tasks"]}
+    assert entries["task 1"]["moved"] == {"from": 1, "to": 0, "version": 3}
+    assert entries["new"]["added"] == 2
+    assert entries["new"]["expected_gain"]["mean"] == 0.05
+    assert entries["odd"]["out_of_cluster"] is True
+    assert "none fits" in entries["odd"]["why_not"]
+    assert entries["new"]["accuracy"]["served"]["mean"] == pytest.approx(0.6)
+
+
+def test_harmed_tasks_and_who_serves_them_badly() -> None:
+    figures = {name: make_figures(name, label) for name, label in PARTITION.items()}
+    figures["task 2"] = make_figures("task 2", 0, own=35, served=15)
+    scores = make_scores(PARTITION)
+    assert scores is not None
+    matrix = scores.to_matrix()
+    # Task 4 is a mate of task 2 and serves it far worse than it serves the others; task 1 is no mate.
+    matrix[4, 2] -= 0.6
+    matrix[1, 2] -= 0.3
+    changed = type(scores).from_matrix(matrix, scores.task_names)
+    facts = make_facts(PARTITION, figures=figures, scores=changed)
+    harm = find_harm(facts, find_space(facts, order_tasks(PARTITION, {})))
+    assert [task.task for task in harm.tasks] == ["task 2"]
+    assert harm.tasks[0].evidence == "test rows"
+    assert [name for name, _ in harm.tasks[0].culprits][:2] == ["task 4", "task 1"]
+    assert all(effect < -0.5 for _, effect in harm.tasks[0].culprits)
+    assert harm.n_judged == 8
+    assert "1 of 8 tasks is worse off" in harm.sentence
+    # If clusters serve, only the tasks of its own are to blame.
+    summary = make_summary(multitask__clusters_serve=True)
+    serving = make_facts(PARTITION, figures=figures, scores=changed, summary=summary)
+    harm = find_harm(serving, find_space(serving, order_tasks(PARTITION, {})))
+    assert [name for name, _ in harm.tasks[0].culprits] == ["task 4"]
+    assert "robusttc explain '/runs/my run' --task 'task 2'" in commands(facts)
+    assert "robusttc fit TASKS --out ANOTHER --private 'task 2'" in commands(facts)
+    entry = next(task for task in describe_run(facts).values["tasks"] if task["name"] == "task 2")
+    assert entry["harmed"] is True
+    assert entry["culprits"][0] == "task 4"
+
+
+def test_held_out_rows_speak_for_tasks_without_test_rows() -> None:
+    figures = {name: without_rows(name, label) for name, label in PARTITION.items()}
+    rows = np.zeros(60, dtype=np.int8)
+    rows[:20] = -1
+    facts = make_facts(PARTITION, figures=figures, held_out=HeldOut({"task 3": rows, "task 5": -rows}))
+    harm = find_harm(facts, None)
+    assert [(task.task, task.evidence) for task in harm.tasks] == [("task 3", "held-out training rows")]
+    assert (harm.n_judged, harm.n_gaining) == (2, 1)
+    assert harm.tasks[0].culprits == ()
+    assert (
+        "no task has test rows, or held-out rows"
+        in find_harm(make_facts(PARTITION, figures=figures), None).sentence
+    )
+
+
+def test_few_harmed_tasks_among_many_may_be_chance() -> None:
+    partition = {f"task {number:03}": number % 2 for number in range(120)}
+    figures = {name: make_figures(name, label, own=20, served=20) for name, label in partition.items()}
+    figures["task 007"] = make_figures("task 007", 1, own=35, served=15)
+    facts = make_facts(partition, figures=figures, has_clusters=False)
+    assert "about 3 would look so by chance alone" in find_harm(facts, None).sentence
+    assert not any(command and "--private" in command for command in commands(facts))
+
+
+def space_of(facts: RunFacts) -> Any:
+    return find_space(facts, order_tasks(facts.partition, {}))
+
+
+def test_what_to_measure_next() -> None:
+    sparse = make_scores(PARTITION, density=0.5)
+    assert sparse is not None
+    doubt = {"verdict": "likely", "mean_partners": 2.0, "partners_needed": 3.0, "n_observed_pairs": 6}
+    facts = make_facts(PARTITION, scores=sparse, summary=with_diagnosis(**doubt, more_partners_per_task=1))
+    n_measured = len(sparse.pairs().first)
+    found = advise_measuring(facts, space_of(facts))
+    # One more partner for each of 8 tasks, and of the measured pairs 6 are clear.
+    assert found.n_more == math.ceil(4 / (6 / n_measured))
+    assert found.n_scores == 2 * (n_measured + found.n_more)
+    assert found.sentence.startswith(f"Measure about {found.n_more:,} more pairs")
+    assert f"robusttc fit TASKS --out ANOTHER --pairs {found.n_scores}" in commands(facts)
+    greedy = with_diagnosis(**doubt, more_partners_per_task=5)
+    found = advise_measuring(make_facts(PARTITION, scores=sparse, summary=greedy), space_of(facts))
+    assert (found.n_more, found.n_scores) == (28 - n_measured, 56)
+    assert found.sentence.startswith("Measure all pairs")
+    for needed, words in ((None, "too many pairs are not alike"), (40.0, "40 would be needed, of 7 others")):
+        hopeless = with_diagnosis(**{**doubt, "partners_needed": needed}, more_partners_per_task=None)
+        found = advise_measuring(make_facts(PARTITION, scores=sparse, summary=hopeless), space_of(facts))
+        assert found.n_more is None
+        assert words in found.sentence
+
+
+def test_nothing_is_left_to_measure() -> None:
+    facts = make_facts(PARTITION, summary=with_diagnosis(verdict="certified", min_partners=50))
+    found = advise_measuring(facts, space_of(facts))
+    assert found.sentence.startswith("Nothing more needs to be measured")
+    assert "8 tasks can be compared with fewer than 50 others" in found.sentence
+    assert set(found.tasks) == set(PARTITION)
+    doubtful = with_diagnosis(verdict="not supported", more_partners_per_task=3, not_separated=[1])
+    doubtful["multitask"]["clusters_serve"] = True
+    facts = make_facts(PARTITION, summary=doubtful)
+    found = advise_measuring(facts, space_of(facts))
+    assert found.sentence.startswith("All 28 pairs are measured already, and a task has")
+    assert found.sentence.endswith(" task 1 has no clear place.")
+    assert found.tasks[0] == "task 1"
+    steps = describe_run(facts).values["headline"]["next"]
+    assert any("speaks for them. All 28" in step["text"] for step in steps)
+    assert "it takes two" in advise_measuring(make_facts({"a": -1}, has_clusters=False), None).sentence
+
+
+def test_only_advice_that_can_be_followed_is_given() -> None:
+    advice = give_advice(HARD, "likely")
+    summary = with_diagnosis(advice=list(advice))
+    found = describe_run(make_facts(PARTITION, summary=summary)).values["trust"]["diagnosis"]["advice"]
+    # All pairs are measured: what remains is lambda, the faintest cluster, directions, errors, blocking.
+    assert len(advice) == 11
+    assert [one.partition(" ")[0] for one in found] == ["Take", "The", "The", "The", "3"]
+    summary["configuration"]["remove_donor_effect"] = False
+    found = describe_run(make_facts(PARTITION, summary=summary)).values["trust"]["diagnosis"]["advice"]
+    assert any("remove_donor_effect" in one for one in found)
+    # Some pairs are left, so measuring them is good advice.
+    scores = make_scores(PARTITION, density=0.5)
+    facts = make_facts(PARTITION, scores=scores, summary=with_diagnosis(advice=list(advice)))
+    assert len(describe_run(facts).values["trust"]["diagnosis"]["advice"]) == 10
+
+
+def test_the_most_interesting_task_is_named() -> None:
+    figures = {name: make_figures(name, label, own=20, served=20) for name, label in PARTITION.items()}
+    confidence = dict.fromkeys(PARTITION, 0.9) | {"task 3": 0.4}
+    facts = make_facts(PARTITION, figures=figures, confidence=confidence)
+    assert "robusttc explain '/runs/my run' --task 'task 3'" in commands(facts)
+    figures["task 5"] = make_figures("task 5", 1, own=10, served=30)
+    assert "robusttc explain '/runs/my run' --task 'task 5'" in commands(
+        make_facts(PARTITION, figures=figures)
+    )
+    lost = {**PARTITION, "task 6": -1}
+    figures = {name: make_figures(name, label, own=20, served=20) for name, label in lost.items()}
+    assert "robusttc explain '/runs/my run' --task 'task 6'" in commands(make_facts(lost, figures=figures))
+
+
+@pytest.mark.parametrize("name", ["plain", "two words", "-dash", "it's", 'a "b" $(rm) `x`', "a\nb", "é 😀"])
+def test_commands_survive_the_shell(name: str) -> None:
+    words = shlex.split(f"robusttc explain run {task_option(name)}")
+    assert (words[3].partition("=")[2] if name.startswith("-") else words[4]) == name
+    assert say_name(name).isprintable()
+
+
+def test_words_for_numbers_and_names(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert say_points(Estimate(-0.0001, -0.0002, 0.0, 9)) == "0.0 points [0.0, 0.0]"
+    assert list_names(["x" * 80]) == "x" * 39 + "…"
+    monkeypatch.chdir(tmp_path)
+    assert command_place(tmp_path / "run") == "run"
+    assert command_place(tmp_path.parent / "other run") == shlex.quote(str(tmp_path.parent / "other run"))

@@ -1,0 +1,184 @@
+"""`robusttc report` on real runs: a page, its facts as JSON, and refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+import pytest
+from report_form import check_document
+
+from robusttc.cli import main
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.errors import StoreError, UsageError
+from robusttc.progress import ProgressEvent
+from robusttc.report.document import make_document
+from robusttc.report.facts import read_adapted, read_confidence
+from robusttc.report.held_out import read_held_out
+from robusttc.report.writing import write_report
+from robusttc.run.configuration import FitConfiguration
+from robusttc.run.fitting import fit_run
+from robusttc.run.opening import OpenRun
+
+# The little run of the tests of runs, which is made once a process.
+sys.path.append(str(Path(__file__).parents[1] / "run"))
+import tiny_run
+
+Out = pytest.CaptureFixture[str]
+NASTY = '</script> "it\'s" $(x) 😀\nnew line'
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: Out) -> Path:
+    folder = tiny_run.copy_of_run(tmp_path / "run")
+    (folder / "report.html").unlink()  # which fit has written
+    capsys.readouterr()
+    return folder
+
+
+def without_time(values: dict[str, object]) -> dict[str, object]:
+    return {
+        name: value for name, value in values.items() if name not in ("made", "matrices", "headline", "run")
+    }
+
+
+def test_the_page_is_written_and_told(run: Path, capsys: Out) -> None:
+    (run / "adapted" / "x").mkdir(parents=True)
+    (run / "adapted" / "x" / "settings.json").write_text('{"name": "hooli"}')
+    assert main(["report", str(run)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Sharing does not clearly pay here: ")
+    assert "6 tasks with 180 rows fall into 2 clusters; the largest has 3 tasks. 1 task is priv" in shown.out
+    page = run / "report.html"
+    assert f"Report: {page} (" in shown.out
+    assert "kB, " in shown.out
+    assert "Next: See why task" in shown.out
+    assert shown.err == ""
+    content = page.read_text(encoding="utf-8")
+    assert content.lower().startswith("<!doctype html>")
+    assert "fall into 2 clusters" in content
+    assert page.stat().st_mode & 0o077 == 0
+    # The run is as whole as it was, and the page can be made again.
+    check_document(document := make_document(OpenRun(run)))
+    assert document.values["adapted"] == ["hooli"]
+    written = write_report(run)
+    assert (written.path, written.n_bytes) == (page, page.stat().st_size)
+    assert written.seconds > 0
+
+
+def test_the_same_as_json(run: Path, capsys: Out) -> None:
+    assert main(["report", str(run), "--json"]) == 0
+    shown = capsys.readouterr()
+    values = json.loads(shown.out)
+    assert values["matrices"] == {"scores": "scores.csv", "similarity": "similarity.safetensors"}
+    assert not (run / "report.html").exists()
+    document = make_document(OpenRun(run))
+    assert without_time(values) == without_time(document.values)
+    tasks = {task["name"]: task for task in values["tasks"]}
+    assert tasks["task 5"]["private"] is True
+    assert tasks["task 5"]["cluster"] is None
+    assert tasks["task 0"]["nearest"][0][0] in ("task 2", "task 4")
+    assert [cluster["size"] for cluster in values["clusters"]] == [3, 2]
+    words = {word for cluster in values["clusters"] for word, _ in cluster["words"]}
+    assert {"parcel", "sky"} <= words
+    assert values["trust"]["calibration"]["n_tasks"] == 5
+    assert values["versions"]["robusttc"] == values["robusttc"]
+    assert document.matrices is not None
+    assert set(document.matrices.task_names) == {f"task {number}" for number in range(5)}
+
+
+def test_the_page_can_go_elsewhere(
+    run: Path, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_nothing(uri: str) -> bool:
+        opened.append(uri)
+        return False
+
+    monkeypatch.setattr(webbrowser, "open", open_nothing)
+    page = tmp_path / "pages" / "my page.html"
+    assert main(["report", str(run), "--out", str(page), "--open", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["format"] == "robusttc report"
+    assert opened == [page.as_uri()]
+    assert f"Open it yourself: {page.as_uri()}" in shown.err
+    assert page.exists()
+    assert not (run / "report.html").exists()
+    for place in (page / "below.html", tmp_path):
+        assert main(["report", str(run), "--out", str(place)]) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith(f"Error: '{tmp_path}")
+        assert shown.out == ""
+
+
+def test_no_torch_is_needed(run: Path) -> None:
+    code = (
+        "import sys; from robusttc.report.writing import write_report; write_report(sys.argv[1]); "
+        "print([name for name in ('torch', 'sentence_transformers', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(run)], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_cannot_be_reported(run: Path, tmp_path: Path, capsys: Out) -> None:
+    assert main(["report", str(tmp_path / "nowhere")]) == 5
+    assert "there is no such folder" in capsys.readouterr().err
+    with pytest.raises(StoreError, match="the model cannot be read"):
+        read_held_out(tmp_path)
+    content = bytearray((run / "similarity.safetensors").read_bytes())
+    content[-1] ^= 1
+    (run / "similarity.safetensors").write_bytes(content)
+    assert main(["report", str(run)]) == 5
+    assert "similarity.safetensors" in capsys.readouterr().err
+    assert not (run / "report.html").exists()
+    (tmp_path / "clusters.csv").write_text("task,cluster,confidence\na,0,sure\n")
+    with pytest.raises(StoreError, match="the clusters cannot be read"):
+        read_confidence(tmp_path / "clusters.csv")
+    with pytest.raises(UsageError):
+        write_report(tiny_run.finished_run(), path=tmp_path)
+
+
+def test_names_of_adapted_tasks_are_read_without_their_models(tmp_path: Path) -> None:
+    for name, content in (
+        ("1", '{"name": "b"}'),
+        ("2", '{"name": "a"}'),
+        ("3", "{"),
+        ("4", "[]"),
+        (".5", '{"name":"x"}'),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "settings.json").write_text(content)
+    assert read_adapted(tmp_path) == ("a", "b")
+    assert read_adapted(tmp_path / "nowhere") == ()
+
+
+def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Path, capsys: Out) -> None:
+    first = tiny_run.make_task(0)
+    tasks = TaskSet(
+        [
+            Task(NASTY, first.texts, first.labels.tolist(), first.splits.tolist()),
+            Task("no test rows", first.texts, first.labels.tolist()),
+            Task("unfit", ["hello"], ["greet"]),
+        ]
+    )
+    folder = tmp_path / "run"
+    fit_run(folder, tasks, FitConfiguration(encoder="cnn", private=(NASTY, "no test rows")))
+    events: list[ProgressEvent] = []
+    document = make_document(OpenRun(folder), progress=events.append)
+    check_document(document)
+    assert document.matrices is None
+    assert [task["name"] for task in document.values["tasks"]] == [NASTY, "no test rows", "unfit"]
+    assert (events[0].done, events[-1].done, events[-1].total) == (0, 3, 3)
+    assert main(["report", str(folder)]) == 3
+    assert "1 task could not be learned: unfit." not in capsys.readouterr().err
+    content = (folder / "report.html").read_text(encoding="utf-8")
+    assert NASTY.partition("\n")[0] not in content
+    assert main(["report", str(folder), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["matrices"] is None
