@@ -8,16 +8,17 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-slow check format wheel clean
+.PHONY: help demo test test-browser test-slow check format wheel clean
 
 help:
-	@echo "make demo        the journey on planted tasks, in ./demo"
-	@echo "make test        all tests but the slow ones"
-	@echo "make test-slow   the slow tests"
-	@echo "make check       format, lint, types, spelling"
-	@echo "make format      mend format and lint where a tool can"
-	@echo "make bench-NAME  a benchmark, for instance make bench-data"
-	@echo "make wheel       build the wheel and try it in an empty environment"
+	@echo "make demo         the whole journey on planted tasks, in ./demo"
+	@echo "make test         all tests but the slow ones and those in a browser"
+	@echo "make test-browser the tests of the report in a real browser; needs chromium and chromedriver"
+	@echo "make test-slow    the slow tests"
+	@echo "make check        format, lint, types, spelling"
+	@echo "make format       mend format and lint where a tool can"
+	@echo "make bench-NAME   a benchmark, for instance make bench-data"
+	@echo "make wheel        build the wheel and try it in an empty environment"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -36,11 +37,19 @@ help:
 demo: .venv/installed
 	$(BIN)/robusttc demo --out demo
 
+# Without those in a browser, so that it is green on a machine that has none; .ci/run runs both.
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile --no-loadscope-reorder
+	@echo "LEFT OUT: the tests of the report in a real browser. Run them with: make test-browser"
+
+test-browser: .venv/installed-dev
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	  echo "The report is tried in a real browser: install chromium and chromedriver first"; \
+	  echo "(Debian and Ubuntu: .ci/install-browser, or apt-get install chromium chromium-driver)."; exit 1; }
+	$(BIN)/python -m pytest -m browser
 
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not browser"
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .

@@ -17,6 +17,8 @@ mkdir elsewhere
 cd elsewhere
 "$bin" --version
 "$bin" demo --out demo --tasks 12
+grep -q "<!DOCTYPE html>" demo/run/report.html
+"$bin" predict demo/run --task new-task demo/new-task-test.csv | head -n 3
 "$bin" inspect demo/tasks --json | "$place/env/bin/python" -c '
 import json, sys
 n_tasks = json.load(sys.stdin)["totals"]["n_tasks"]
