@@ -101,6 +101,7 @@ def test_the_answer_comes_first() -> None:
 def test_the_first_sentence_says_whether_it_is_worth_it() -> None:
     for verdict, words in (
         (make_verdict(0.03, helps=True), "Sharing pays, and so do clusters: "),
+        (make_verdict(0.002, helps=True), "Sharing pays, and clusters add a little: "),
         (make_verdict(0.0), "Sharing pays, but clusters do not: "),
         (make_verdict(0.0, n=0), "Sharing pays: "),
         (None, "Sharing pays: "),

@@ -10,7 +10,7 @@ from robusttc.learning.intervals import Estimate
 from robusttc.learning.verdict import FEWEST_TASKS
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
-from robusttc.report.wording import count, hundredths, list_names, say_percent, say_points
+from robusttc.report.wording import WORTHWHILE, count, hundredths, list_names, say_percent, say_points
 
 __all__ = ["write_headline"]
 
@@ -51,7 +51,10 @@ def say_answer(facts: RunFacts) -> str | None:
         return f"Sharing {'does harm' if gain.below_zero else 'does not clearly pay'} here: {figures}."
     if verdict is None or not verdict["over_shared"]["n"]:
         return f"Sharing pays: {figures}."
-    clusters = "and so do clusters" if verdict["clusters_help"] else "but clusters do not"
+    clusters = "but clusters do not"
+    if verdict["clusters_help"]:
+        is_much = verdict["over_shared"]["mean"] >= WORTHWHILE
+        clusters = "and so do clusters" if is_much else "and clusters add a little"
     return f"Sharing pays, {clusters}: {figures}."
 
 

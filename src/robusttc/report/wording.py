@@ -11,6 +11,7 @@ from pathlib import Path
 from robusttc.learning.intervals import Estimate
 
 __all__ = [
+    "WORTHWHILE",
     "command_place",
     "count",
     "list_names",
@@ -22,6 +23,8 @@ __all__ = [
 
 MAX_NAME = 40
 MAX_NAMES = 3
+# Less than half a point is for sure where tasks are many, but nobody would notice it.
+WORTHWHILE = 0.005
 
 
 def count(number: int, noun: str) -> str:

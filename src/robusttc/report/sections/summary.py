@@ -9,13 +9,11 @@ from robusttc.report.figures import as_count, as_difference, as_percent, as_poin
 from robusttc.report.markup import Markup, element, join
 from robusttc.report.sections.frame import copyable, note, section
 from robusttc.report.strips import MODELS, draw_strip, find_axis
+from robusttc.report.wording import WORTHWHILE
 
 __all__ = ["show_summary"]
 
 Values = Mapping[str, Any]
-
-# Less than half a point is for sure where tasks are many, but nobody would notice it.
-WORTHWHILE = 0.005
 
 
 def show_summary(values: Values) -> Markup:
