@@ -322,7 +322,7 @@ def test_details_of_a_task(
     dialog = find(browser, "dialog")
     assert dialog.find_element(By.CSS_SELECTOR, "h2").text == name
     assert "these serve it worst" in dialog.text
-    assert f"--task '{name}'" in dialog.text
+    assert f"--task='{name}'" in dialog.text
     nearest = tasks[name]["nearest"][0][0]
     check_layout(browser, WIDTHS[screen])
     link = next(link for link in dialog.find_elements(By.CSS_SELECTOR, ".link") if link.text == nearest)
