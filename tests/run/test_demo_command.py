@@ -295,26 +295,26 @@ def find_accuracies(text: str, table: str) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
 def test_clusters_are_found_and_pay_whatever_the_seed(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", "--out", str(tmp_path / "demo"), "--seed", str(seed)]) == 0
-    text = capsys.readouterr().out
-    with capsys.disabled():
-        print(f"\nseed {seed}:", find_agreement(text), find_accuracies(text, "mean over 36 tasks"))  # noqa: T201
-        print(find_accuracies(text, "mean over 6 new tasks"), *re.findall("Clusters.*", text), sep="\n")  # noqa: T201
-    assert find_agreement(text) >= 0.9
-    # Of 36 tasks a few may lack the proof; that there are no clusters would be wrong.
-    assert re.search(r"^Clusters are (certified|likely) ", text, re.MULTILINE)
-    own, shared, ours = find_accuracies(text, "mean over 36 tasks")
-    assert ours > max(own, shared)
-    multitask, fewshot = re.findall(
-        r"^Clusters .*\((?:multi-task|few-shot), 36 tasks\).*$", text, re.MULTILINE
-    )
-    assert multitask.startswith("Clusters help these tasks")
-    own, shared, ours = find_accuracies(text, "mean over 6 new tasks")
-    assert ours > own + 1
-    # A verdict that does not let clusters serve leaves the shared metric to serve, and nothing else.
-    serve = fewshot.startswith("Clusters help these tasks by")
-    assert ours > shared - 3 if serve else ours == shared
+    of_new_tasks = []
+    for seed in range(5):
+        assert main(["demo", "--out", str(tmp_path / f"demo {seed}"), "--seed", str(seed)]) == 0
+        text = capsys.readouterr().out
+        of_new_tasks.append(find_accuracies(text, "mean over 6 new tasks"))
+        with capsys.disabled():
+            print(f"\nseed {seed}:", find_agreement(text), find_accuracies(text, "mean over 36 tasks"))  # noqa: T201
+            print(of_new_tasks[-1], *re.findall("Clusters.*", text), sep="\n")  # noqa: T201
+        assert find_agreement(text) >= 0.9
+        # Of 36 tasks a few may lack the proof; that there are no clusters would be wrong.
+        assert re.search(r"^Clusters are (certified|likely) ", text, re.MULTILINE)
+        own, shared, ours = find_accuracies(text, "mean over 36 tasks")
+        assert ours > max(own, shared)
+        verdicts = re.findall(r"^Clusters .*\((?:multi-task|few-shot), 36 tasks\).*$", text, re.MULTILINE)
+        assert len(verdicts) == 2
+        assert all(verdict.startswith("Clusters help these tasks by") for verdict in verdicts)
+    # The six new tasks of one seed say little; the thirty of all seeds do.
+    own, shared, ours = (sum(column) / len(column) for column in zip(*of_new_tasks, strict=True))
+    assert ours > shared + 1
+    assert shared > own + 1
