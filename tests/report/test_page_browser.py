@@ -164,7 +164,9 @@ def test_keys_move_through_the_matrix_and_a_reader_hears_it(
     browser: Chrome, pages: dict[int, Path], documents: dict[int, ReportDocument]
 ) -> None:
     laptop(browser, pages[10])
-    names = documents[10].matrices.task_names  # type: ignore[union-attr]
+    matrices = documents[10].matrices
+    assert matrices is not None
+    names = matrices.task_names
     find(browser, ".matrix-canvas").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
     assert read_pair(browser)[0] == [names[1], names[1]]
     find(browser, ".matrix-canvas").send_keys(Keys.ARROW_DOWN)

@@ -266,3 +266,18 @@ def test_the_command_shows_a_row_a_task(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["add", str(folder), "--give-up"]) == 2
     assert main(["evaluate", str(folder), "--limit", "0"]) == 0
     assert "odd" in capsys.readouterr().out
+
+
+def test_files_with_other_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = copy_of_run(tmp_path / "run")
+    task = make_task(6)
+    rows = zip(task.texts, task.labels.tolist(), task.splits.tolist(), strict=True)
+    lines = [",".join(row) for row in rows]
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "task 6.csv").write_text("\n".join(["words,intent,split", *lines]) + "\n")
+    command = ["add", str(run), str(tmp_path / "late")]
+    assert main(command) == 4
+    # What the message advises works here too.
+    assert "--text-column" in capsys.readouterr().err
+    assert main([*command, "--text-column", "words", "--label-column", "intent", "--json"]) == 0
+    assert OpenRun(run).tasks["task 6"] == task

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from robusttc.cli.console import output_console, print_json, show_working
-from robusttc.cli.inspection_view import count, say
+from robusttc.cli.inspection_view import say
 from robusttc.cli.reading import (
     Delimiter,
     Encoding,
@@ -25,6 +25,7 @@ from robusttc.cli.reading import (
 from robusttc.cli.run_options import DeviceOfModels, RunFolder
 from robusttc.data.options import ReadOptions
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
+from robusttc.wording import count
 
 if TYPE_CHECKING:
     from robusttc.data.task import Task

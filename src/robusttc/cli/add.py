@@ -13,13 +13,14 @@ from rich.text import Text
 
 from robusttc.cli import fit_options as given
 from robusttc.cli.console import output_console, print_json, without_controls
-from robusttc.cli.inspection_view import count, say
-from robusttc.cli.reading import read_aloud
+from robusttc.cli.inspection_view import say
+from robusttc.cli.reading import parse_split_values, read_aloud
 from robusttc.cli.run_options import RunFolder
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import percent
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
+from robusttc.wording import count
 
 if TYPE_CHECKING:
     from robusttc.run.later.adding import AddResult
@@ -39,6 +40,14 @@ def add(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put tasks in the place of those that robusttc adapt made.")
     ] = False,
+    text_column: given.TextColumn = None,
+    label_column: given.LabelColumn = None,
+    split_column: given.SplitColumn = None,
+    task_column: given.TaskColumn = None,
+    split_value: given.SplitValues = None,
+    delimiter: given.Delimiter = None,
+    encoding: given.Encoding = None,
+    skip_bad_rows: given.SkipBadRows = None,
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Take back an addition that was begun and is not finished.")
     ] = False,
@@ -49,8 +58,8 @@ def add(
 ) -> int:
     """Add tasks to a finished run: a few pairs are measured, and nobody else's model changes.
 
-    Files are read as the fit read its own. Killed at any moment, the same command goes on where it was. Ends
-    with code 3 where a task was set aside, or something could not be done.
+    Files are read as the fit read its own, unless an option says otherwise. Killed at any moment, the same
+    command goes on where it was. Ends with code 3 where a task was set aside, or something could not be done.
     """
     # Late, so that the other commands do not wait for SciPy.
     from robusttc.run.configuration import FitConfiguration
@@ -69,8 +78,19 @@ def add(
     _, execution = read_configuration(file=None, options={"workers": workers, "executor": executor})
     with RunStore.open(run, read_only=True) as store:
         facts = store.value("configuration")
-    # A run that was never begun in earnest has none; what is wrong with it is said below.
-    configuration = FitConfiguration() if facts is None else FitConfiguration(**facts)
+    reading = {
+        "text_column": text_column,
+        "label_column": label_column,
+        "split_column": split_column,
+        "task_column": task_column,
+        "split_values": parse_split_values(split_value) or None,
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "skip_bad_rows": skip_bad_rows,
+    }
+    given_now = {name: value for name, value in reading.items() if value is not None}
+    # A run that was never begun in earnest has no facts; what is wrong with it is said below.
+    configuration = FitConfiguration(**{**(facts or {}), **given_now})
     loaded = read_aloud(tasks, configuration.read_options).tasks
     with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
         try:

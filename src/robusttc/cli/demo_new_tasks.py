@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -67,23 +66,11 @@ def compare_learners(
     from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
 
     own = LogisticRegressionBaseline(few_shot=True, random_state=seed).fit(sources)
-    learners: dict[str, Any] = {"own": own, "shared": without_clusters(learner), "ours": learner}
+    learners: dict[str, Any] = {"own": own, "shared": learner.without_clusters(), "ours": learner}
     return {
         way: np.array([judge(one.adapt(new.examples), new.test) for new in new_tasks])
         for way, one in learners.items()
     }
-
-
-def without_clusters(learner: ClusterFewShot) -> ClusterFewShot:
-    """Give the same learner with its shared metric alone."""
-    if not learner.clusters_serve_:
-        return learner
-    fitted = learner._need()
-    alone = copy.copy(learner)
-    alone._keep(
-        dataclasses.replace(fitted, knowledge=dataclasses.replace(fitted.knowledge, clusters_serve=False))
-    )
-    return alone
 
 
 def judge(model: Any, test: Task) -> float:

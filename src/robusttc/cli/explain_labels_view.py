@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from robusttc.cli.inspection_view import count
 from robusttc.cli.plain_tables import (
     cut,
     make_table,
@@ -21,6 +20,7 @@ from robusttc.cli.plain_tables import (
 from robusttc.run.explain.conflicting import LabelConflict
 from robusttc.run.explain.corresponding import KINDS, LabelRelation
 from robusttc.run.explain.explained_labels import LabelMap
+from robusttc.wording import count
 
 __all__ = ["show_labels"]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from robusttc.cli.explain_labels_view import show_labels
-from robusttc.cli.inspection_view import count
 from robusttc.cli.plain_tables import (
     cut,
     make_table,
@@ -27,6 +26,7 @@ from robusttc.run.explain.explained_sharing import Sharing
 from robusttc.run.explain.explanation import Explanation
 from robusttc.run.explain.neighbours import Nearest
 from robusttc.run.explain.weak_labels import WeakLabel
+from robusttc.wording import count
 
 __all__ = ["show_explanation"]
 

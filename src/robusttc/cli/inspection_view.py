@@ -14,6 +14,7 @@ from robusttc.data.inspection import Inspection
 from robusttc.data.loading import LoadedTasks
 from robusttc.data.task import SPLITS
 from robusttc.errors import quote
+from robusttc.wording import count
 
 __all__ = ["show_inspection"]
 
@@ -71,11 +72,6 @@ def show_tasks(console: Console, inspection: Inspection, limit: int) -> None:
     console.print(table)
     if len(shown) < len(inspection.tasks):
         say(console, f"… and {len(inspection.tasks) - len(shown):,} more tasks (--limit 0 shows all)")
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """Give a number with its noun."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def describe_findings(inspection: Inspection) -> list[tuple[str, Sequence[str]]]:

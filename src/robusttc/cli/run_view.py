@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from robusttc.cli.console import without_controls
-from robusttc.cli.inspection_view import count, say
+from robusttc.cli.inspection_view import say
 from robusttc.cli.run_progress import say_time
+from robusttc.wording import count
 
 if TYPE_CHECKING:
     from robusttc.learning.intervals import Estimate

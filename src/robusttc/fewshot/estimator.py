@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from os import PathLike
@@ -303,6 +304,14 @@ class ClusterFewShot:
             reference=reference,
             scope=fitted.scope,
         )
+
+    def without_clusters(self) -> ClusterFewShot:
+        """Give the same learner with its shared metric alone, to compare with; this one stays as it is."""
+        fitted = self._need()
+        alone = copy.copy(self)
+        knowledge = dataclasses.replace(fitted.knowledge, clusters_serve=False)
+        alone._keep(dataclasses.replace(fitted, knowledge=knowledge))
+        return alone
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write what was learned from the sources to a folder; see `load`."""

@@ -16,7 +16,8 @@ from robusttc.learning.intervals import Estimate
 from robusttc.report.facts import RunFacts
 from robusttc.report.plain_values import as_estimate
 from robusttc.report.task_space import TaskSpace
-from robusttc.report.wording import count, list_names
+from robusttc.report.wording import list_names
+from robusttc.wording import count
 
 __all__ = ["Harm", "TaskHarm", "find_harm"]
 

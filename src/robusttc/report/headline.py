@@ -10,7 +10,8 @@ from robusttc.learning.intervals import Estimate
 from robusttc.learning.verdict import FEWEST_TASKS
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
-from robusttc.report.wording import WORTHWHILE, count, hundredths, list_names, say_percent, say_points
+from robusttc.report.wording import WORTHWHILE, hundredths, list_names, say_percent, say_points
+from robusttc.wording import count
 
 __all__ = ["write_headline"]
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from robusttc.report.facts import RunFacts
 from robusttc.report.task_space import TaskSpace
-from robusttc.report.wording import count, list_names
+from robusttc.report.wording import list_names
+from robusttc.wording import count
 
 __all__ = ["MeasureNext", "advise_measuring", "find_useful_advice"]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
 from robusttc.report.measure_next import MeasureNext
-from robusttc.report.wording import command_place, count, list_names, say_name, say_points, task_option
+from robusttc.report.wording import command_place, list_names, say_name, say_points, task_option
+from robusttc.wording import count
 
 __all__ = ["advise"]
 

@@ -13,7 +13,6 @@ from robusttc.learning.intervals import Estimate
 __all__ = [
     "WORTHWHILE",
     "command_place",
-    "count",
     "list_names",
     "say_name",
     "say_percent",
@@ -25,15 +24,6 @@ MAX_NAME = 40
 MAX_NAMES = 3
 # Less than half a point is for sure where tasks are many, but nobody would notice it.
 WORTHWHILE = 0.005
-
-
-def count(number: int, noun: str) -> str:
-    """Say how many: ``1 task``, ``1,200 tasks``.
-
-    >>> count(1, "task"), count(1200, "task")
-    ('1 task', '1,200 tasks')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def say_percent(estimate: Estimate) -> str:

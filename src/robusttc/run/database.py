@@ -14,7 +14,7 @@ from robusttc.errors import StoreError, UsageError, quote
 from robusttc.run.files import RESUME, explained_files
 from robusttc.run.schema import APPLICATION_ID, SCHEMA_VERSION, STATEMENTS
 
-__all__ = ["check_pages", "connect", "explained", "raise_damaged", "recover"]
+__all__ = ["check_pages", "connect", "explained", "raise_damaged", "recover", "wipe"]
 
 BUSY_MILLISECONDS = 5_000
 HEADER = b"SQLite format 3\x00"
@@ -228,3 +228,22 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
         found = connection.execute("PRAGMA integrity_check(1)").fetchall()
     if found != [("ok",)]:
         raise_damaged(path, quote(found[0][0] if found else None))
+
+
+def wipe(connection: sqlite3.Connection, path: Path) -> None:
+    """Make sure that nothing which was removed is left in the database's files.
+
+    Raises
+    ------
+    StoreError
+        If somebody who reads the run keeps an older state of it.
+    """
+    with explained(path):
+        connection.execute("VACUUM")
+        is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    if is_busy:
+        raise StoreError(
+            "what was removed is still in the log of the database, since another program reads the run",
+            where=repr(str(path)),
+            todo="close it, and run the same command again",
+        )

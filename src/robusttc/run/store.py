@@ -7,7 +7,6 @@ any number may read.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,17 +16,18 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from robusttc.errors import StoreError, UsageError, quote
+from robusttc.errors import UsageError, quote
 from robusttc.run.creation import DATABASE, build_database, read_identity, refuse_missing, refuse_used
-from robusttc.run.database import check_pages, connect, explained, recover
+from robusttc.run.database import check_pages, connect, explained, recover, wipe
 from robusttc.run.failures import Failures
 from robusttc.run.files import make_folder
 from robusttc.run.finished import FinishedUnits
-from robusttc.run.identity import Identity, as_json
+from robusttc.run.identity import Identity
 from robusttc.run.owner import Owner
 from robusttc.run.points import reach
-from robusttc.run.records import FinishedUnit, Quarantined, StageCost, add_up_costs, check_text
-from robusttc.run.schema import RUN, SPANS, TASKS, VALUES, Table
+from robusttc.run.records import FinishedUnit, Quarantined, StageCost, add_up_costs
+from robusttc.run.remembered import Remembered
+from robusttc.run.schema import SPANS, TASKS
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.sealed import SealedTables
 from robusttc.run.spans import Spans
@@ -77,6 +77,7 @@ class RunStore:
         self._spans = Spans(sealed)
         self._units = FinishedUnits(sealed, self._spans, self._numbers)
         self._failures = Failures(sealed)
+        self._facts = Remembered(sealed)
 
     def _read_tasks(self) -> None:
         """Take what the run is a run of from its rows."""
@@ -301,19 +302,12 @@ class RunStore:
             New tasks, each with the SHA-256 of its content; those that are there stay as they are.
         """
         self._refuse_reading()
-        for name in values:
-            check_text("name", name)
-        rows = [(name, as_json(value, where=f"value {quote(name)}")) for name, value in values.items()]
-        known = self._sealed.rows[VALUES.name]
-        dropped = [name for name in gone if name in known]
+        rows, dropped = self._facts.as_rows(values), list(gone)
         new = {name: content for name, content in (tasks or {}).items() if name not in self._numbers}
-        if not new and not dropped and all(known.get(row[0]) == row for row in rows):
+        if not new and not self._facts.would_change(rows, dropped):
             return
         with self._sealed.transaction("value"):
-            for row in rows:
-                self._sealed.put(VALUES, row)
-            for name in dropped:
-                self._sealed.remove(VALUES, name)
+            self._facts.write(rows, dropped)
             first = 1 + max(self._numbers.values(), default=-1)
             for number, (name, content) in enumerate(new.items(), start=first):
                 self._sealed.put(TASKS, (number, name, content))
@@ -347,37 +341,19 @@ class RunStore:
             Facts to be set and to be forgotten in the same commit.
         """
         self._refuse_reading()
-        dropped = set(units)
-        known = self._sealed.rows[VALUES.name]
-        rows = [
-            (name, as_json(value, where=f"value {quote(name)}")) for name, value in (values or {}).items()
-        ]
+        dropped, rows = set(units), self._facts.as_rows(values or {})
         try:
             with self._sealed.transaction("release"):
                 self._units.replace([key for key in dropped if key in self._units.rows], changed)
                 self._failures.forget(names, dropped)
-                for row in rows:
-                    self._sealed.put(VALUES, row)
-                for name in [name for name in gone if name in known]:
-                    self._sealed.remove(VALUES, name)
-                for table in (RUN, VALUES):
-                    self._forget_private(table, set(names))
+                self._facts.write(rows, gone)
+                self._facts.forget_private(set(names))
                 for name in [name for name in names if name in self._numbers]:
                     self._sealed.remove(TASKS, self._numbers[name])
         except BaseException:
             self._units.settle()
             raise
         self._read_tasks()
-
-    def _forget_private(self, table: Table, names: set[str]) -> None:
-        """Take tasks out of the list of private ones in the configuration, inside a transaction."""
-        row = self._sealed.rows[table.name].get("configuration")
-        if row is None:
-            return
-        facts = json.loads(row[1])
-        if names & set(facts.get("private", [])):
-            facts["private"] = [name for name in facts["private"] if name not in names]
-            self._sealed.put(table, ("configuration", as_json(facts, where="configuration")))
 
     def wipe(self) -> None:
         """Make sure that nothing which was removed is left in the database's files.
@@ -388,20 +364,11 @@ class RunStore:
             If somebody who reads the run keeps an older state of it.
         """
         self._refuse_reading()
-        with explained(self._sealed.path):
-            self._connection.execute("VACUUM")
-            is_busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        if is_busy:
-            raise StoreError(
-                "what was removed is still in the log of the database, since another program reads the run",
-                where=repr(str(self._sealed.path)),
-                todo="close it, and run the same command again",
-            )
+        wipe(self._connection, self._sealed.path)
 
     def value(self, name: str, default: Any = None) -> Any:
         """Give a fact of the run."""
-        row = self._sealed.rows[VALUES.name].get(name)
-        return default if row is None else json.loads(row[1])
+        return self._facts.find(name, default)
 
     def begin_stage(self, stage: str, n_units: int) -> None:
         """Note that a stage of so many units is worked on from now on."""

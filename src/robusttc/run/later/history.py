@@ -19,6 +19,7 @@ from robusttc.run.later.changing import CHANGE, Pending, describe_tasks
 from robusttc.run.places import CLUSTERS, VERSIONS
 from robusttc.run.records import StageCost
 from robusttc.run.store import RunStore
+from robusttc.wording import count
 
 __all__ = [
     "HISTORY",
@@ -103,8 +104,7 @@ def tell_history(folder: Path, later: Sequence[Change], costs: Sequence[StageCos
     """
     partition = read_partition(partition_place(folder, 1, n_versions=1 + len(later)))
     n_clusters = len({number for number in partition.values() if number >= 0})
-    n, groups = len(partition), f"{n_clusters:,} cluster{'' if n_clusters == 1 else 's'}"
-    sentence = f"The fit, of {n:,} task{'' if n == 1 else 's'} in {groups}."
+    sentence = f"The fit, of {count(len(partition), 'task')} in {count(n_clusters, 'cluster')}."
     # Stages that later changes did again end later: the fit ended before the first of them began.
     ends = [cost.ended for cost in costs if cost.ended is not None]
     before = [end for end in ends if not later or end <= later[0].when]

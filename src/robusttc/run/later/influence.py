@@ -10,9 +10,9 @@ from robusttc.encoders.cache_folder import default_cache_folder
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.later_outputs import names_added
-from robusttc.run.later.telling import n_tasks
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
+from robusttc.wording import count
 
 __all__ = ["RETRAINED", "Influence", "find_influence"]
 
@@ -91,11 +91,11 @@ def find_influence(
         retrains.append("what learns new tasks from a handful of examples")
     n_sharing = sum(values["shares"] for values in summary.get("added", []) if values["name"] not in names)
     if n_sharing:
-        retrains.append(f"classifiers of {n_tasks(n_sharing)} that came later")
+        retrains.append(f"classifiers of {count(n_sharing, 'task')} that came later")
     if n_adapted:
         stays.append(
-            f"{n_tasks(n_adapted)} made by robusttc adapt may have learned from it and stay as they are: "
-            "adapt them again with --replace."
+            f"{count(n_adapted, 'task')} made by robusttc adapt may have learned from it and stay as they "
+            "are: adapt them again with --replace."
         )
     seconds = sum(cost.wall_seconds for cost in store.costs() if cost.stage in RETRAINED)
     return Influence(fitted, added, tuple(retrains), tuple(stays), seconds)

@@ -30,7 +30,7 @@ from robusttc.run.later.later_outputs import (
     write_version,
 )
 from robusttc.run.later.retraining import STAGING, Retrained, retrain
-from robusttc.run.later.telling import list_names, n_tasks
+from robusttc.run.later.telling import list_names
 from robusttc.run.manifest import write_manifest
 from robusttc.run.naming import digest_values
 from robusttc.run.places import CLUSTERS, FEWSHOT, MULTITASK, SCORES, SIMILARITY, SUMMARY
@@ -39,6 +39,7 @@ from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
 from robusttc.run.workshop import StoredWorkshop
 from robusttc.scores import read_scores
+from robusttc.wording import count
 
 __all__ = ["RemoveResult", "Removing", "take_back", "tell_removed", "wipe"]
 
@@ -241,7 +242,7 @@ def drop_private(folder: Path, names: Sequence[str]) -> None:
 
 def tell_removed(names: Sequence[str], partition: Mapping[str, int], influence: Influence) -> tuple[str, ...]:
     """Say what went."""
-    said = f"{n_tasks(len(names))} removed: {list_names(names)}"
+    said = f"{count(len(names), 'task')} removed: {list_names(names)}"
     if influence.retrains:
         said += "; what had learned from it was trained again"
     left = {number for name, number in partition.items() if name not in names}

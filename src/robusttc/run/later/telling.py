@@ -6,23 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from robusttc.errors import quote
+from robusttc.wording import count
 
 if TYPE_CHECKING:
     from robusttc.run.later.added_tasks import AddedTask
     from robusttc.run.later.comparing_new import Compared
 
-__all__ = ["list_names", "n_tasks", "sentence_of_added"]
+__all__ = ["list_names", "sentence_of_added"]
 
 MAX_NAMED = 5
-
-
-def n_tasks(number: int) -> str:
-    """Count tasks in words.
-
-    >>> n_tasks(1), n_tasks(1200)
-    ('1 task', '1,200 tasks')
-    """
-    return f"{number:,} task{'' if number == 1 else 's'}"
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -42,14 +34,14 @@ def sentence_of_added(
     """Say what came, the sum first."""
     placed = sum(one.cluster >= 0 for one in added.values())
     strange = [name for name, one in added.items() if one.out_of_cluster]
-    parts = [f"{n_tasks(len(added))} added"]
+    parts = [f"{count(len(added), 'task')} added"]
     if placed:
         parts.append(f"{placed:,} to clusters that were there")
     if strange:
         parts.append(f"{len(strange):,} out of cluster")
     first = ", ".join(parts)
     if set_aside:
-        first += f"; {n_tasks(len(set_aside))} set aside: {list_names(list(set_aside))}"
+        first += f"; {count(len(set_aside), 'task')} set aside: {list_names(list(set_aside))}"
     said = [f"{first}."]
     said += [
         f"These {len(group):,} new tasks are like each other and unlike all others: {list_names(group)}; "
