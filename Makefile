@@ -18,6 +18,8 @@ help:
 	@echo "make check        format, lint, types, spelling"
 	@echo "make format       mend format and lint where a tool can"
 	@echo "make bench-NAME   a benchmark, for instance make bench-data"
+	@echo "make table-NAME   a table of docs/results, for instance make table-intents-mtl; docs/results says which"
+	@echo "make table-pages  make the pages of docs/results again from their JSON files"
 	@echo "make wheel        build the wheel and try it in an empty environment"
 
 .venv/bin/python:
@@ -63,6 +65,10 @@ format: .venv/installed-dev
 
 bench-%: .venv/installed-dev
 	$(BIN)/python -m benchmarks.$*
+
+# For instance: make table-diverse ARGUMENTS=--quick
+table-%: .venv/installed-dev
+	$(BIN)/python -m benchmarks.paper.$(subst -,_,$*) $(ARGUMENTS)
 
 wheel: .venv/installed-dev
 	PYTHON="$(PYTHON)" bash tests/try_wheel.sh $(BIN)/python

@@ -26,13 +26,17 @@ def measure(records: Records, name: str, encoder: str, folder: Path) -> Record:
 
 
 def fit(name: str, encoder: str, folder: Path) -> Record:
+    """Fit one of the public sets; with ``cnn`` on GloVe vectors."""
+    vectors = SHARED / "glove.6B.100d.subset.txt.gz" if encoder == "cnn" else None
+    return fit_file(find_data(name), folder / f"{name}-{encoder}", encoder=encoder, vectors=vectors)
+
+
+def fit_file(data: Path, out: Path, *, encoder: str, vectors: Path | None = None) -> Record:
     """Run the command to its end; killed on the way, the next call goes on."""
-    out = folder / f"{name}-{encoder}"
-    command = [*FIT, str(find_data(name)), "--out", str(out), "--encoder", encoder]
-    command += ["--workers", str(N_WORKERS)]
-    if encoder == "cnn":
-        command += ["--vectors", str(SHARED / "glove.6B.100d.subset.txt.gz")]
-    folder.mkdir(parents=True, exist_ok=True)
+    command = [*FIT, str(data), "--out", str(out), "--encoder", encoder, "--workers", str(N_WORKERS)]
+    if vectors is not None:
+        command += ["--vectors", str(vectors)]
+    out.parent.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     process = subprocess.Popen(command)
     _, status, usage = os.wait4(process.pid, 0)

@@ -15,6 +15,7 @@ regression), the contrastive training SetFit's default of one epoch over its pai
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -93,6 +94,7 @@ def run_one(task: dict[str, Any], *, epochs: int, batch_size: int, max_steps: in
     right = [one == other for one, other in zip(found, task["test"]["labels"], strict=True)]
     return {
         "name": task["name"],
+        "given": hash_given(task),
         "n_train": len(codes),
         "n_labels": len(label_names),
         "n_test": len(right),
@@ -101,6 +103,12 @@ def run_one(task: dict[str, Any], *, epochs: int, batch_size: int, max_steps: in
         "seconds": seconds,
         "seconds_to_predict": time.perf_counter() - start - seconds,
     }
+
+
+def hash_given(task: dict[str, Any]) -> str:
+    """Hash what SetFit was given, so that its results can be found for the same rows alone."""
+    given = json.dumps([task["train"], task["test"]], sort_keys=True)
+    return hashlib.sha256(given.encode()).hexdigest()
 
 
 def main() -> None:

@@ -1,0 +1,215 @@
+"""The first page of the results: the paper's figures, ours, and what the paper's claims came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.completion_page import table
+from benchmarks.paper.claims import CLAIM_NAMES, find_verdicts
+from benchmarks.paper.comparing import Comparison, compare_rows, estimate_row, show_difference
+from benchmarks.paper.headlines import Headline, find_headlines
+from benchmarks.paper.reading import GROUPS, TEXTS, Results
+from benchmarks.paper.roles import TODAY
+from benchmarks.paper.subjects import SUBJECTS
+from benchmarks.paper.theorem_page import count_certified
+from benchmarks.paper.verdicts import FAILS, HOLDS, NOT_RUN, UNKNOWN, Finding
+
+# What our default is to reach in few-shot learning on bots175 over tuned logistic regression, in points.
+FEW_SHOT_GOAL = {"all": 16.0, "novel": 8.0}
+REACHED, MISSED = "reached", "**missed**"
+
+
+def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) -> str:
+    """Give the first page; `others` are the titles of other pages of results, by file."""
+    headlines = find_headlines(tables)
+    findings = [one for results in tables.values() for one in find_verdicts(results)]
+    parts = ["# Results", opening_table(headlines), explain_table()]
+    parts += [goal_section(headlines, tables), claim_section(findings), beyond_section(tables)]
+    parts.append("## Pages\n\n" + "\n".join(page_lines(tables, others)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def opening_table(headlines: Sequence[Headline]) -> str:
+    """Make the one table that says it all."""
+    if not headlines:
+        return "No table was run in full yet."
+    body = []
+    for one in headlines:
+        published = one.published()
+        paper = "" if published is None else f"{published['accuracy']:.1f} ({published['margin']:+.1f})"
+        body.append(
+            [
+                f"[{one.subject.title}](paper/{one.subject.name}.md)",
+                f"{one.name}, {one.setting}",
+                paper,
+                *(show_paper_way(one.paper_ways[group]) for group in GROUPS[:2]),
+                *(show_ours(one, texts) for texts in TEXTS),
+                f"`{one.subject.command}`",
+            ]
+        )
+    header = ["table", "on", "paper: its best (over its best baseline)", "the paper's way here, cnn"]
+    header += ["the same, sentence vectors", "our default, all texts", "our default, novel texts", "command"]
+    return table(header, body)
+
+
+def show_paper_way(comparison: Comparison | None) -> str:
+    """Give the paper's way here, and its difference to the best baseline of its group."""
+    if comparison is None:
+        return NOT_RUN
+    figure = estimate_row(comparison.first, "all")
+    mean = "" if figure is None else f"{100 * figure.mean:.1f}"
+    return f"{mean} ({show_difference(comparison)})"
+
+
+def show_ours(headline: Headline, texts: str) -> str:
+    """Give our default, the best baseline and the difference."""
+    comparison = headline.differences[texts]
+    if headline.ours is None or comparison is None:
+        return NOT_RUN
+    own, other = (estimate_row(row, texts) for row in (comparison.first, comparison.second))
+    if own is None or other is None:
+        return NOT_RUN
+    return (
+        f"{100 * own.mean:.1f}, **{show_difference(comparison)}** over {comparison.second.title} "
+        f"({100 * other.mean:.1f})"
+    )
+
+
+def explain_table() -> str:
+    """Say how the first table is to be read."""
+    return (
+        "Accuracy in %, mean over tasks; differences in points, paired by task, with 95 % bootstrap "
+        "intervals over tasks; every task is the mean over its seeds. The paper's figures are of its own "
+        "data, most of which are private: only the shape can be compared. *The paper's way here* has the "
+        "paper's best number of clusters, and is compared with the best baseline of the same encoder; *our "
+        "default* with the best of all baselines, tuned regression on sentence vectors among them. Best is "
+        "what is best on these test rows, the hardest choice for us. *Novel* texts occur in no other "
+        "task.\n\n"
+        "All pages are written by `python -m benchmarks.paper.pages` from the JSON beside them, which names "
+        "data hash, seeds, settings, versions and times; `python -m benchmarks.paper.pages --check` tells "
+        "whether they still are what it gives. Whoever distrusts a figure can try its command with `--quick`."
+    )
+
+
+def goal_section(headlines: Sequence[Headline], tables: Mapping[str, Results]) -> str:
+    """Say what our default was to reach, and whether it did."""
+    body = []
+    for one in headlines:
+        every, novel = one.differences["all"], one.differences["novel"]
+        name = f"{one.subject.title}, {one.name}"
+        if every is None:
+            continue
+        above = REACHED if every.difference.above_zero else MISSED
+        body.append([name, "above the best baseline, all texts", show_difference(every), above])
+        if novel is not None:
+            kept = MISSED if novel.difference.below_zero else REACHED
+            body.append([name, "not below the best baseline, novel texts", show_difference(novel), kept])
+        if one.subject.name == "intents-fsl":
+            body += few_shot_goals(one, tables[one.subject.name], name)
+    if not body:
+        return ""
+    header = ["table", "our default was to be", "difference", ""]
+    return f"## What our default was to reach\n\n{table(header, body)}"
+
+
+def few_shot_goals(headline: Headline, results: Results, name: str) -> list[list[str]]:
+    """Compare with tuned regression, which the goals of few-shot learning were set by."""
+    found = []
+    rows = results.of(headline.targets, "today")
+    usual = next(
+        (row for row in rows if row.role == TODAY and "logistic" in row.way and "encoder" not in row.way),
+        None,
+    )
+    for texts, goal in FEW_SHOT_GOAL.items():
+        comparison = (
+            None if usual is None or headline.ours is None else compare_rows(headline.ours, usual, texts)
+        )
+        if comparison is not None:
+            reached = REACHED if 100 * comparison.difference.mean >= goal else MISSED
+            wanted = f"{goal:.0f} points over tuned logistic regression, {texts} texts"
+            found.append([name, wanted, show_difference(comparison), reached])
+    return found
+
+
+def claim_section(findings: Sequence[Finding]) -> str:
+    """Count up what the figures say to each claim, a row a claim and a column a table."""
+    if not findings:
+        return ""
+    body = []
+    for claim in CLAIM_NAMES:
+        own = [one for one in findings if one.claim == claim]
+        for place, (name, targets) in enumerate(dict.fromkeys((one.table, one.targets) for one in own)):
+            here = [one for one in own if (one.table, one.targets) == (name, targets)]
+            margins = dict.fromkeys(
+                f"{one.paper_margin:+.1f}" for one in here if one.paper_margin is not None
+            )
+            cells = [
+                "<br>".join(show_finding(one) for one in here if (one.group == "paper, cnn") == is_cnn)
+                for is_cnn in (True, False)
+            ]
+            body.append(
+                [f"**{claim}**" if place == 0 else "", f"{name}, {targets}", *cells, ", ".join(margins)]
+            )
+    verdicts = [one.verdict() for one in findings if one.verdict() != NOT_RUN]
+    counts = (verdicts.count(name) for name in (HOLDS, FAILS, UNKNOWN))
+    said = (
+        "{} comparisons: {} hold, {} do not, {} cannot be told. ".format(len(verdicts), *counts)
+        + "Each is the paired difference on all texts with its 95 % interval, for one encoder and number of "
+        "clusters K (the paper's best, and the one that is found; for controls, theirs). Holds: the interval "
+        "is above zero. Does not: it is below half a point. With so many comparisons, one in forty of those "
+        "without any truth in them would hold by chance. The page of a table has novel texts too."
+    )
+    header = ["claim", "table, targets", "cnn", "sentence vectors", "the paper's margin"]
+    return f"## The paper's claims\n\n{said}\n\n{table(header, body)}"
+
+
+def show_finding(finding: Finding) -> str:
+    """Give a verdict in one cell."""
+    clusters = f"K={finding.n_clusters}: " if finding.n_clusters else ""
+    if finding.verdict() == NOT_RUN:
+        return NOT_RUN
+    return f"{clusters}**{finding.verdict()}** {finding.show()}"
+
+
+def beyond_section(tables: Mapping[str, Results]) -> str:
+    """Say in a line each what the theorem and the cost came to."""
+    lines = []
+    if "theorem" in tables:
+        counts = count_certified(tables["theorem"])
+        lines.append(
+            f"- The certificate, on planted clusters: {counts['certified_right']:,} draws certified and "
+            f"right, **{counts['certified_wrong']:,} certified and wrong**, of {counts['draws']:,} "
+            "([where recovery begins](paper/theorem.md))"
+        )
+    for row in tables["cost"].rows if "cost" in tables else ():
+        if row.way == "end to end" and row.figures.get("ratio"):
+            plain, ours = (row.figures[name][0] for name in ("plain_seconds", "ours_seconds"))
+            lines.append(
+                f"- Scores, completion and cluster models of {row.targets}: {show_time(ours)} of one core, "
+                f"against {show_time(plain)} written plainly, extrapolated from a part "
+                f"({row.figures['ratio'][0]:,.0f} times; [how](paper/cost.md))"
+            )
+    return "## The certificate, and the cost\n\n" + "\n".join(lines) if lines else ""
+
+
+def show_time(seconds: float) -> str:
+    """Give a time in the unit that suits it.
+
+    Examples
+    --------
+    >>> show_time(55.2), show_time(600), show_time(90000)
+    ('55 seconds', '10 minutes', '25 hours')
+    """
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def page_lines(tables: Mapping[str, Results], others: Mapping[str, str]) -> list[str]:
+    """List all pages of results."""
+    lines = []
+    for subject in SUBJECTS:
+        note = "" if subject.name in tables else ": **not run in full**"
+        lines.append(f"- [{subject.title}](paper/{subject.name}.md), `{subject.command}`{note}")
+    return lines + [f"- [{title}]({name})" for name, title in others.items()]

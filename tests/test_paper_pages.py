@@ -1,0 +1,362 @@
+"""The pages of the results, from JSON that was made up: what they say is what the figures say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.paper import claims, comparing, headlines, pages, pairs_plot, published, reading, verdicts
+
+from robusttc.errors import DataError
+from robusttc.learning.intervals import Estimate, difference_interval
+
+CNN, SENTENCE, OURS, TODAY = reading.GROUPS
+N_TASKS = 40
+MODULES = (
+    "comparing",
+    "figure_page",
+    "figures",
+    "notes",
+    "overview_page",
+    "page_parts",
+    "published",
+    "reading",
+    "roles",
+    "subjects",
+    "theorem_page",
+    "verdicts",
+)
+
+
+def make_record(
+    way: str, group: str, gain: float, *, seed: int = 0, targets: str = "10", n_tasks: int = N_TASKS
+) -> dict[str, Any]:
+    """Make a record whose accuracies are those of the tasks plus a gain; novel texts are 0.1 below."""
+    generator = np.random.default_rng([seed, len(way), ord(way[-1])])
+    base = np.linspace(0.4, 0.7, n_tasks) + gain + generator.normal(0, 0.01, n_tasks)
+    encoder = "cnn" if group == CNN else "sentence"
+    return {
+        "way": way,
+        "group": group,
+        "encoder": encoder,
+        "seed": seed,
+        "targets": targets,
+        "settings": {},
+        "all": {f"task-{place}": round(float(value), 5) for place, value in enumerate(base)},
+        "novel": {f"task-{place}": round(float(value) - 0.1, 5) for place, value in enumerate(base)},
+        "seconds": 1.0,
+        "cpu_seconds": 2.0,
+        "peak_mib": 100,
+        "extra": {},
+    }
+
+
+def make_file(folder: Path, table: str, records: list[dict[str, Any]], setting: str = "full") -> None:
+    """Write the JSON of a table."""
+    keyed = {f"{one['way']} | {one['encoder']} | {one['seed']} | {one['targets']}": one for one in records}
+    whole = {
+        "table": table,
+        "setting": setting,
+        "made": "2025-01-01T00:00:00+00:00",
+        "data": {"name": "bots175", "sha256": "ab" * 32, "n_tasks": N_TASKS, "n_rows": 1000},
+        "versions": {"robusttc": "0", "numpy": "2"},
+        "machine": {"cores": 2},
+        "records": keyed,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{table}.json").write_text(json.dumps(whole), encoding="utf-8")
+
+
+def make_rows(targets: str = "10") -> list[dict[str, Any]]:
+    """Make a table in which clusters beat holistic with the cnn, and lose with sentence vectors."""
+    rows = [
+        ("paper: single task", CNN, 0.0),
+        ("paper: holistic", CNN, 0.05),
+        ("paper: clusters K=20", CNN, 0.10),
+        ("paper: clusters K=20, default scores", CNN, 0.12),
+        ("paper: clusters of raw S, K=20", CNN, 0.08),
+        ("paper: single task", SENTENCE, 0.10),
+        ("paper: holistic", SENTENCE, 0.15),
+        ("paper: clusters K=20", SENTENCE, 0.11),
+        ("ours: blend", OURS, 0.20),
+        ("today: logistic regression", TODAY, 0.16),
+    ]
+    return [make_record(*row, seed=seed, targets=targets) for row in rows for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the pages of one full and one quick table."""
+    folder = tmp_path_factory.mktemp("results")
+    make_file(folder / "paper", "intents-mtl", make_rows())
+    make_file(folder / "paper", "amazon-mtl", make_rows("12"), setting="quick")
+    (folder / "other.md").write_text("# Another page\n", encoding="utf-8")
+    assert pages.main(["--results", str(folder / "paper"), "--out", str(folder)]) == 0
+    return folder
+
+
+def test_every_margin_of_the_paper_is_that_of_its_rows() -> None:
+    expected = {"amazon-mtl": 1.0, "amazon-fsl": 6.6, "intents-mtl": 5.7, "intents-fsl": 8.5, "many-mtl": 4.1}
+    for table, margin in expected.items():
+        best = headlines.published_best(table)
+        base = published.best_published(table, published.PAPER_BASELINES)
+        assert published.published_margin(best, base) == pytest.approx(margin, abs=0.05), table
+
+
+def test_first_page_has_the_differences_of_the_records(out: Path) -> None:
+    text = (out / "README.md").read_text(encoding="utf-8")
+    records = make_rows()
+
+    def by_task(way: str, group: str) -> Any:
+        own = [one["all"] for one in records if one["way"] == way and one["group"] == group]
+        return np.mean([[one[name] for name in sorted(one)] for one in own], axis=0)
+
+    wanted = difference_interval(by_task("ours: blend", OURS), by_task("today: logistic regression", TODAY))
+    assert f"**{comparing.show_estimate(wanted, sign='+')}** over today: logistic regression" in text
+    assert "68.1 (+5.7)" in text
+    first_table = text.partition("\n\n")[2].partition("\n\n")[0]
+    assert first_table.startswith("| table |")
+    assert "`make table-intents-mtl`" in first_table
+    assert "[Another page](other.md)" in text
+    # No page of the other tables was made of nothing.
+    assert "`make table-many-mtl`: **not run in full**" in text
+    assert "`make table-intents-mtl`: **not run" not in text
+
+
+def test_quick_figures_are_marked_and_stay_off_the_first_page(out: Path) -> None:
+    assert "QUICK" in (out / "paper" / "amazon-mtl.md").read_text(encoding="utf-8")
+    assert "QUICK" in (out / "paper" / "amazon-mtl-12.svg").read_text(encoding="utf-8")
+    assert "QUICK" not in (out / "paper" / "intents-mtl.md").read_text(encoding="utf-8")
+    first_table = (out / "README.md").read_text(encoding="utf-8").partition("## Pages")[0]
+    assert "amazon" not in first_table
+    whole = json.loads((out / "headlines.json").read_text(encoding="utf-8"))
+    assert {one["table"] for one in whole["verdicts"]} == {"intents-mtl"}
+    found = whole["headlines"]
+    assert [one["table"] for one in found] == ["intents-mtl"]
+    assert found[0]["ours"]["all"]["baseline"] == "today: logistic regression (sentence)"
+    assert found[0]["ours"]["all"]["wins"] + found[0]["ours"]["all"]["losses"] == N_TASKS
+
+
+def test_verdicts_follow_the_figures(out: Path) -> None:
+    results = reading.read_results(out / "paper" / "intents-mtl.json")
+    found = {(one.claim, one.group): one for one in claims.find_verdicts(results)}
+    assert found["clusters above holistic", CNN].verdict() == verdicts.HOLDS
+    assert found["clusters above holistic", CNN].paper_margin == pytest.approx(5.69)
+    assert found["clusters above holistic", SENTENCE].verdict() == verdicts.FAILS
+    assert found["clusters above holistic", SENTENCE].margin_verdict == "smaller than the paper's"
+    assert found["robust completion above raw S", CNN].verdict() == verdicts.HOLDS
+    # Nobody asked with sentence vectors; and clusters of other scores are not the paper's.
+    assert ("robust completion above raw S", SENTENCE) not in found
+    own = found["clusters above holistic", CNN].comparisons["all"]
+    assert own is not None
+    assert own.first.way == "paper: clusters K=20"
+
+
+def test_a_wide_interval_tells_nothing() -> None:
+    assert verdicts.judge(Estimate(0.02, -0.01, 0.05, 10)) == verdicts.UNKNOWN
+    assert verdicts.judge(Estimate(0.02, -math.inf, math.inf, 1)) == verdicts.UNKNOWN
+    assert verdicts.judge(Estimate(-0.02, -0.03, -0.01, 10)) == verdicts.FAILS
+    assert verdicts.judge(Estimate(0.02, 0.02, 0.02, 2)) == verdicts.UNKNOWN
+
+
+def test_best_baseline_is_the_strongest_on_test_and_has_all_tasks() -> None:
+    records = [
+        make_record("ours: blend", OURS, 0.2),
+        make_record("paper: holistic", SENTENCE, 0.1),
+        make_record("paper: single task", SENTENCE, 0.15),
+        make_record("today: SetFit", TODAY, 0.3, n_tasks=5),
+        make_record("paper: clusters K=20", SENTENCE, 0.4),
+    ]
+    rows = reading.make_rows(records)
+    by_way = {row.way: row for row in rows}
+    best = comparing.best_baseline(rows, by_way["ours: blend"], "all")
+    assert best is not None
+    # SetFit was run on five tasks; clusters are no baseline.
+    assert best.way == "paper: single task"
+    comparison = comparing.compare_rows(by_way["ours: blend"], by_way["today: SetFit"], "all")
+    assert comparison is not None
+    assert (comparison.difference.n, comparison.losses) == (5, 5)
+
+
+def test_seeds_are_averaged_by_task_first() -> None:
+    records = [make_record("paper: holistic", CNN, gain, seed=seed) for seed, gain in ((0, 0.0), (1, 0.2))]
+    (row,) = reading.make_rows(records)
+    wanted = (records[0]["all"]["task-3"] + records[1]["all"]["task-3"]) / 2
+    assert row.accuracies["all"]["task-3"] == pytest.approx(wanted)
+    assert row.seeds == (0, 1)
+
+
+def test_what_was_left_out_is_said(tmp_path: Path) -> None:
+    left_out = make_record("today: SetFit", TODAY, 0.0) | {"all": {}, "novel": {}}
+    left_out["extra"] = {"left_out": "SetFit is not installed"}
+    make_file(tmp_path / "paper", "intents-mtl", [*make_rows()[:4], left_out])
+    files = pages.make_pages(tmp_path / "paper", out=tmp_path)
+    missing = files["paper/intents-mtl.md"].partition("## What is missing")[2]
+    assert "SetFit is not installed" in missing
+    assert "no records of our default" in missing
+    assert "RobustTC-MTL, clus=30" in missing
+    assert "Not run yet" in files["paper/theorem.md"]
+    assert "not run" in files["README.md"]
+
+
+def test_nothing_but_a_quick_table(tmp_path: Path) -> None:
+    make_file(tmp_path, "intents-mtl", make_rows(), setting="quick")
+    files = pages.make_pages(tmp_path, out=tmp_path)
+    assert "No table was run in full yet." in files["README.md"]
+    assert json.loads(files["headlines.json"]) == {"headlines": [], "verdicts": []}
+
+
+def test_few_shot_table_has_its_own_claims_and_goals(tmp_path: Path) -> None:
+    rows = [
+        ("paper: single task", CNN, 0.0),
+        ("paper: matching network", CNN, 0.02),
+        ("paper: no clustering", CNN, 0.01),
+        ("paper: clusters K=20", CNN, 0.06),
+        ("paper: clusters K=20, adaptive", CNN, 0.10),
+        ("paper: clusters K=20, default scores, adaptive", CNN, 0.30),
+        ("ours: blend", OURS, 0.30),
+        ("today: logistic regression", TODAY, 0.18),
+    ]
+    make_file(tmp_path, "intents-fsl", [make_record(*row) for row in rows])
+    results = reading.read_results(tmp_path / "intents-fsl.json")
+    found = {one.claim: one for one in claims.find_verdicts(results)}
+    assert found["adaptive fallback above none"].verdict() == verdicts.HOLDS
+    assert found["adaptive fallback above none"].paper_margin == pytest.approx(5.38)
+    assert found["clusters above no clustering"].verdict() == verdicts.HOLDS
+    assert found["clusters above holistic, fine-tuned"].verdict() == verdicts.NOT_RUN
+    (headline,) = headlines.find_headlines({"intents-fsl": results})
+    paper_way = headline.paper_ways[CNN]
+    assert paper_way is not None
+    assert paper_way.first.way == "paper: clusters K=20, adaptive"
+    text = pages.make_pages(tmp_path, out=tmp_path)["README.md"]
+    goal = re.search(r"16 points over tuned logistic regression, all texts \| ([^|]*)\| ([^|]*) \|", text)
+    assert goal is not None
+    assert goal.group(2) == "**missed**"
+
+
+def test_controls_are_compared_at_their_own_number_of_clusters(tmp_path: Path) -> None:
+    names = [f"paper: clusters K={number}" for number in (5, 10, "auto")]
+    controls = ["paper: random clusters K=10", "paper: holistic", "paper: text centroids K=10"]
+    rows = [make_record(name, SENTENCE, 0.1, targets="all") for name in names]
+    rows += [make_record(name, SENTENCE, 0.0, targets="all") for name in controls]
+    make_file(tmp_path, "diverse", rows)
+    found = claims.find_verdicts(reading.read_results(tmp_path / "diverse.json"))
+    asked = {(one.claim, one.n_clusters) for one in found if one.verdict() == verdicts.HOLDS}
+    assert asked == {
+        ("clusters above the best baseline", "auto"),
+        ("clusters above holistic", "auto"),
+        ("transfer as a similarity, above random clusters", "10"),
+        ("transfer as a similarity, above text centroids", "10"),
+    }
+
+
+def test_margins_of_one_setting_are_not_put_beside_the_other(tmp_path: Path) -> None:
+    names = ("paper: clusters K=40", "paper: matching network", "paper: single task")
+    rows = [make_record(name, CNN, 0.0, targets="100") for name in names]
+    rows += [make_record(name, CNN, 0.0, targets="all") for name in (names[0], names[2])]
+    make_file(tmp_path, "many-mtl", rows)
+    found = claims.find_verdicts(reading.read_results(tmp_path / "many-mtl.json"))
+    margins = {
+        one.targets: one.paper_margin for one in found if one.claim == "clusters above the best baseline"
+    }
+    assert margins["100"] is None
+    assert margins["all"] == pytest.approx(4.08)
+
+
+def test_clusterings_are_judged_by_what_was_learned_on_them(tmp_path: Path) -> None:
+    methods = (("robust completion", 0.1), ("spectral on raw S", 0.1), ("random, same sizes", 0.0))
+    records = [
+        make_record(f"learned on: {name}", "learned", gain, targets="diverse") for name, gain in methods
+    ]
+    for method, _ in methods[:2]:
+        for percent in (10, 100):
+            record = make_record(f"{method}, {percent} % of pairs", "pairs", 0.0, targets="diverse")
+            del record["all"], record["novel"]
+            record["figures"] = {"ari": percent / 200, "contrast": None}
+            records.append(record)
+    make_file(tmp_path, "clustering", records)
+    results = reading.read_results(tmp_path / "clustering.json")
+    found = {one.claim: one for one in claims.find_verdicts(results)}
+    assert found["transfer as a similarity, above random clusters"].verdict() == verdicts.HOLDS
+    assert found["robust completion above raw S"].verdict() != verdicts.HOLDS
+    files = pages.make_pages(tmp_path, out=tmp_path)
+    assert "learned on: random, same sizes" in files["paper/clustering.md"]
+    assert "(clustering.svg)" in files["paper/clustering.md"]
+    curves = pairs_plot.gather_curves(results)
+    assert curves == {("ari", "diverse"): {name: [(10.0, 0.05), (100.0, 0.5)] for name, _ in methods[:2]}}
+
+
+def test_theorem_page_counts_what_was_certified(tmp_path: Path) -> None:
+    records = []
+    for size in (50, 100):
+        for multiple, share in ((1.0, 0.5), (2.0, 1.0)):
+            record = make_record("k = 2, 5% wrong", "cells", 0.0, targets=f"{multiple:g} n log^2 n")
+            del record["all"], record["novel"]
+            record["encoder"] = f"n = {size}"
+            shares = {"x_exact": share, "clusters_exact": share, "certified_right": share}
+            record["figures"] = {
+                **shares,
+                "certified_wrong": 0.0,
+                "n": size,
+                "multiple": multiple,
+                "draws": 10,
+            }
+            records.append(record)
+    make_file(tmp_path, "theorem", records)
+    files = pages.make_pages(tmp_path, out=tmp_path)
+    assert "Certified: 30 right, **0 wrong**" in files["paper/theorem.md"]
+    assert "| 50 | 0.5 / 0.5 / 0.5 | 1 / 1 / 1 |" in files["paper/theorem.md"]
+    assert "n = 100" in files["paper/theorem.svg"]
+
+
+def test_check_finds_a_page_that_was_edited_and_a_figure_that_changed(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--results", str(out / "paper"), "--out", str(out), "--check"]
+    assert pages.main(command) == 0
+    page = out / "README.md"
+    before = page.read_text(encoding="utf-8")
+    page.write_text(before.replace("68.1", "69.1"), encoding="utf-8")
+    capsys.readouterr()
+    assert pages.main(command) == 1
+    assert "README.md" in capsys.readouterr().out
+    page.write_text(before, encoding="utf-8")
+    # A plot of another version of the library is the same plot; one of other figures is not.
+    plot = out / "paper" / "intents-mtl-10.svg"
+    drawn = plot.read_text(encoding="utf-8")
+    plot.write_text(drawn.replace("<svg", "<svg  "), encoding="utf-8")
+    assert pages.main(command) == 0
+    plot.write_text(re.sub(r"shows [0-9a-f]{8}", "shows 00000000", drawn), encoding="utf-8")
+    assert pages.main(command) == 1
+    plot.write_text(drawn, encoding="utf-8")
+
+
+def test_links_of_the_pages_lead_somewhere(out: Path) -> None:
+    for page in out.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"table": "x"}', '{"records": 3}'])
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "intents-mtl.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be read"):
+        pages.make_pages(tmp_path, out=tmp_path)
+
+
+def test_pages_in_the_documentation_are_those_of_the_results() -> None:
+    if not (pages.DOCS / "README.md").is_file():
+        pytest.skip("no table was run in full: there are no pages to compare")
+    assert pages.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"benchmarks.paper.{name}")).failed == 0
