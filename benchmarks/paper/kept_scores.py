@@ -74,9 +74,7 @@ def identify(tasks: TaskSet, options: Mapping[str, Any]) -> dict[str, Any]:
 def hash_of_source() -> str:
     """Hash the source code that scores come from."""
     package = Path(robusttc.__file__).parent
-    files = [
-        file for name in MEASURING for file in ([package / name] + sorted((package / name).rglob("*.py")))
-    ]
+    files = [file for name in MEASURING for file in (package / name, *sorted((package / name).rglob("*.py")))]
     found = hashlib.sha256()
     for file in files:
         if file.is_file():
