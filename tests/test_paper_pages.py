@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.paper import claims, comparing, headlines, pages, pairs_plot, published, reading, verdicts
+from benchmarks.paper.readme_part import BEGIN, END, put_readme_part
 
-from robusttc.errors import DataError
+from robusttc.errors import DataError, StoreError
 from robusttc.learning.intervals import Estimate, difference_interval
 
 CNN, SENTENCE, OURS, TODAY = reading.GROUPS
@@ -128,6 +129,21 @@ def test_first_page_has_the_differences_of_the_records(out: Path) -> None:
     # No page of the other tables was made of nothing.
     assert "`make table-many-mtl`: **not run in full**" in text
     assert "`make table-intents-mtl`: **not run" not in text
+
+
+def test_readme_has_the_differences_between_its_marks(out: Path) -> None:
+    results = reading.read_results(out / "paper" / "intents-mtl.json")
+    found = headlines.find_headlines({"intents-mtl": results})
+    whole = put_readme_part(f"# Title\n{BEGIN}\nold figures\n{END}\nmore\n", found)
+    assert whole.startswith(f"# Title\n{BEGIN}\n| points")
+    assert whole.endswith(f"{END}\nmore\n")
+    assert "old figures" not in whole
+    for one in found:
+        every = one.differences["all"]
+        assert every is not None
+        assert comparing.show_difference(every) in whole
+    with pytest.raises(StoreError, match="no place"):
+        put_readme_part("# Title\n", found)
 
 
 def test_quick_figures_are_marked_and_stay_off_the_first_page(out: Path) -> None:

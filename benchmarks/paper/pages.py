@@ -3,8 +3,9 @@
 ``python -m benchmarks.paper.pages [--results docs/results/paper] [--out docs/results] [--check]``
 
 Writes ``README.md`` and ``headlines.json`` into the folder of results, and a page and its plots for each
-table into its subfolder ``paper``. A table that was not run has a page that says so. Figures of the quick
-setting are marked on their page, and never enter the first page.
+table into its subfolder ``paper``; the headline figures go into the project's README too. A table that was
+not run has a page that says so. Figures of the quick setting are marked on their page, and never enter the
+first page.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from benchmarks.paper.overview_page import write_overview
 from benchmarks.paper.page_parts import name_targets
 from benchmarks.paper.pairs_plot import draw_pairs
 from benchmarks.paper.reading import Results, read_results
+from benchmarks.paper.readme_part import put_readme_part
 from benchmarks.paper.subjects import SUBJECTS, Subject
 from benchmarks.paper.table_page import write_table_page
 from benchmarks.paper.theorem_page import draw_theorem, write_theorem_page
@@ -31,6 +33,7 @@ __all__ = ["main", "make_pages", "stale_pages", "write_pages"]
 
 PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs}
 DOCS = Path(__file__).parent.parent.parent / "docs" / "results"
+README = "../../README.md"  # of the project, from the folder of results
 
 
 def read_tables(folder: Path) -> dict[str, Results]:
@@ -51,6 +54,9 @@ def make_pages(results: Path, *, out: Path) -> dict[str, str]:
     verdicts = [one.to_dict() for table in full.values() for one in find_verdicts(table)]
     whole = {"headlines": headlines, "verdicts": verdicts}
     files["headlines.json"] = json.dumps(whole, indent=1) + "\n"
+    if out.resolve() == DOCS.resolve():
+        readme = (out / README).read_text(encoding="utf-8")
+        files[README] = put_readme_part(readme, find_headlines(full))
     return files
 
 
