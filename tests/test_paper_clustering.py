@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.paper import clustering, theorem
+from benchmarks.paper import clustering, theorem, why
 from benchmarks.paper.clustering_sets import load_clustering_set, restrict
 from benchmarks.paper.clustering_ways import Ablation, Comparison, as_singletons, contrast_by_task
 from benchmarks.paper.cost import compare
@@ -17,14 +17,19 @@ from benchmarks.paper.figure_table import FigureTable, Measured
 from benchmarks.paper.plain_way import PlainWay, Sampled
 from benchmarks.paper.table import Way
 from benchmarks.paper.theorem_cells import Cell, as_scores, measure_cell
+from benchmarks.paper.why import drop_phrases
 from benchmarks.planted import plant
+from benchmarks.report import SHARED
 
-from robusttc import StoreError, TransferScores
+from robusttc import StoreError, Task, TaskSet, TransferScores
 from robusttc.clustering.filtering import filter_scores
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.settings import TrainingSettings
 
 Clustered = tuple[Path, list[str]]
+needs_data = pytest.mark.skipif(
+    not (SHARED / "bots175").is_dir(), reason="the public data sets are not beside the clone"
+)
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +226,33 @@ def test_two_processes_can_fill_one_file(tmp_path: Path) -> None:
     assert found["data"]["n_tasks"] == 28
     with pytest.raises(StoreError, match="another data under the name some"):
         FigureTable(first.path, "clustering", "quick").describe_sets({"some": planted.subset(["task-0001"])})
+
+
+def test_phrases_of_other_tasks_tests_are_dropped_and_no_label_is_lost() -> None:
+    def make(name: str, texts: list[str], labels: str) -> Task:
+        return Task(name, texts, list(labels), ["train"] * (len(texts) - 1) + ["test"])
+
+    first = make("a", ["Hello!", "bye", "stop", "go on", "help me"], "xyxyx")
+    second = make("b", ["help me", "help, me", "why", "so", "hello"], "uuvvu")
+    found = drop_phrases(TaskSet([first, second]))
+    # "hello" is tested in b, "help me" in a: the first row of a label stays all the same.
+    assert list(found["a"].texts) == ["Hello!", "bye", "stop", "go on", "help me"]
+    assert list(found["b"].texts) == ["help me", "why", "so", "hello"]
+    third = make("c", ["so", "Help me", "why", "why not", "never"], "xxyyx")
+    assert list(drop_phrases(TaskSet([first, third]))["c"].texts) == ["so", "why", "why not", "never"]
+
+
+@needs_data
+def test_reasons_are_tried_in_the_quick_setting(tmp_path: Path) -> None:
+    path = tmp_path / "why.json"
+    why.main(["--quick", "--sets", "bots175", "--only", "base", "rows", "--out", str(path)])
+    records = json.loads(path.read_text())["records"]
+    base = records["as in the tables | sentence | 0 | bots175"]
+    half = records["50% of the training rows | sentence | 0 | bots175"]
+    assert half["extra"]["n_training_rows"] < 0.6 * base["extra"]["n_training_rows"]
+    # The same clusters: only the rows that models are trained on changed.
+    assert half["extra"]["sizes"] == base["extra"]["sizes"]
+    assert half["figures"]["single"] < base["figures"]["single"]
+    low, high = map(float, base["figures"]["clusters_less_holistic_all"].split("[")[1][:-1].split(", "))
+    mean = base["figures"]["clusters"] - base["figures"]["holistic"]
+    assert low <= mean <= high

@@ -14,7 +14,11 @@ from benchmarks.paper.subjects import Subject
 from benchmarks.paper.table_page import verdict_section
 
 # What is asked first comes first.
-ORDER = ("learned", "differences", "method", "scores", "filter", "pairs", "end to end", "ours", "plain")
+ORDER = (
+    *("learned", "differences", "method", "scores", "filter", "pairs"),
+    *("end to end", "ours", "plain"),
+    *("base", "K", "width", "rows", "phrases"),
+)
 
 
 def write_figure_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper.table import Accuracies, Cost, Stopwatch, Table, Way, default_path, key_of, plain
+from benchmarks.paper.table import Accuracies, Cost, Stopwatch, Table, Way, default_path, key_of
 from robusttc import TaskSet
 
 __all__ = ["FigureTable", "Measured", "Options", "parse_options"]
@@ -79,6 +78,11 @@ class FigureTable(Table):
             "sets": whole,
         }
 
+    def _join(self, there: Mapping[str, Any]) -> None:
+        super()._join(there)
+        if "sets" in self.data:
+            self._join_sets(there["data"].get("sets", {}), self.data["sets"])
+
     def make(self, way: Way, work: Callable[[], Measured], *, seed: int, targets: str) -> dict[str, Any]:
         """Give a record; do the work for it if it is not there yet."""
         key = key_of(way, seed=seed, targets=targets)
@@ -104,15 +108,8 @@ class FigureTable(Table):
         }
         for texts, own in found.accuracies.items():
             record[texts] = {name: round_value(value) for name, value in own.items()}
-        # Another process may have added to the file meanwhile.
-        if self.path.is_file():
-            there = self._read()
-            self.records = there["records"] | self.records
-            if "sets" in self.data:
-                self._join_sets(there["data"].get("sets", {}), self.data["sets"])
         key = key_of(way, seed=seed, targets=targets)
-        self.records[key] = json.loads(json.dumps(record, default=plain))
-        self._write()
+        self._put(key, record)
         said = ", ".join(f"{name} {value}" for name, value in self.records[key]["figures"].items())
         print(f"{way.group}: {key}: {said}, {cost.seconds:.1f} s", flush=True)
 

@@ -82,6 +82,7 @@ SUBJECTS = (
     Subject("many-mtl", "Intents, 1,491 tasks, 4.5 % of the pairs", "Table 3", MANY),
     Subject("diverse", "Tasks of different kinds, multi-task and few-shot", "", DIVERSE),
     Subject("clustering", "The clustering itself", "", (), False, CLUSTERING_MODULES),
+    Subject("why", "Why clusters do or do not pay", "", (), False, ()),
     Subject("theorem", "The theorem and the phase transition", "Theorem 3.1", (), False, ()),
     Subject("cost", "What it costs", "", (), False, ()),
 )

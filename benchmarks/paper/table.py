@@ -165,15 +165,21 @@ class Table:
             "peak_mib": cost.peak_mib,
             "extra": dict(figures.extra),
         }
+        self._put(key, record)
+        print(f"{way.group}: {key}: {describe(self.records[key])}", flush=True)
+
+    def _put(self, key: str, record: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with lock_of(self.path).open("w") as lock:
             # Another process may have added to the file meanwhile, or be about to.
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self.path.is_file():
-                self.records = self._read()["records"] | self.records
+                self._join(self._read())
             self.records[key] = json.loads(json.dumps(record, default=plain))
             self._write()
-        print(f"{way.group}: {key}: {describe(self.records[key])}", flush=True)
+
+    def _join(self, there: Mapping[str, Any]) -> None:
+        self.records = there["records"] | self.records
 
     def _write(self) -> None:
         whole = {
