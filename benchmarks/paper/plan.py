@@ -128,10 +128,10 @@ def paper_multitask(
         power=1.0,
         share_labels=False,
     )
-    # By validation rows of bots175, of all tasks together and in ten clusters: on sentence vectors 4 tasks a
-    # step in place of 16 give 90.6 and 91.2 % in place of 90.2 and 90.6 %, 150 epochs in place of 60 then 91.1
-    # and 91.6 %; 100 are a compromise with time. Convolutions are no better with 4 tasks and 40 epochs (86.6 %
-    # in place of 87.2 %).
+    # By validation rows of bots175, of all tasks together and in ten clusters: on sentence vectors 4 tasks
+    # a step in place of 16 give 90.6 and 91.2 % in place of 90.2 and 90.6 %, and 150 epochs in place of 60
+    # then 91.1 and 91.6 %; 100 are a compromise with time. Convolutions are no better with 4 tasks and 40
+    # epochs (86.6 % in place of 87.2 %).
     longer = settings if quick else settings.replace(epochs=100, tasks_a_step=4)
     return {"cnn": settings, "sentence": longer}
 
