@@ -14,9 +14,11 @@ from benchmarks.paper import intents_fsl, intents_mtl
 from benchmarks.paper.clusters import Clusterings, word_vectors
 from benchmarks.paper.kept_scores import find_scores, keep_scores
 from benchmarks.paper.protocol import run_table, score
+from benchmarks.paper.setfit import SetFitLearner, describe
 from benchmarks.paper.sets import cut_rows, draw_over_kinds, split_validation, weigh_training
 from benchmarks.paper.table import Cost, Figures, Table, Way
 from benchmarks.report import SHARED
+from benchmarks.setfit_run import hash_given
 
 from robusttc import Task, TaskSet, measure_transfer
 from robusttc.errors import StoreError
@@ -127,6 +129,18 @@ def test_scores_of_a_subset_are_those_of_all(instrument: Any) -> None:
         options: dict[str, Any] = {"encoder": "cnn", "vectors": word_vectors("cnn"), "settings": settings}
         found.append(measure_transfer(tasks, **options).subset(names[:3]))
     assert found[0] == found[1]
+
+
+def test_setfit_is_read_where_it_was_run_on_the_same_rows(tmp_path: Path) -> None:
+    task = Task("a", ["one", "two", "three", "four"], list("xyxy"), ["train", "train", "test", "test"])
+    other = Task("a", ["one", "two!", "three", "four"], list("xyxy"), ["train", "train", "test", "test"])
+    row = {"given": hash_given(describe(task)), "right": [True, False]}
+    (tmp_path / "kept.json").write_text(json.dumps([row]))
+    learner = SetFitLearner(tmp_path / "kept.json")
+    assert learner.adapt(task).predict(["three", "four"]).tolist() == ["x", None]
+    if importlib.util.find_spec("setfit") is None:
+        with pytest.raises(ModuleNotFoundError, match="not installed"):
+            learner.adapt(other).predict(["three", "four"])
 
 
 def test_table_refuses_other_files(tmp_path: Path) -> None:

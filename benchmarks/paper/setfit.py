@@ -1,11 +1,15 @@
 """SetFit as a row of a few-shot table; it is no dependency of this project.
 
 It is trained where it is installed, or its results are read that `benchmarks.setfit_run` wrote in an
-environment of its own, if they are of the very same rows: ``benchmarks/results/setfit.json``.
+environment of its own, if they are of the very same rows: ``benchmarks/results/setfit.json``. The tasks for
+that come from here:
+
+    python -m benchmarks.paper.setfit amazon-fsl tasks.json
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 from dataclasses import dataclass, field
@@ -16,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import setfit_run
+from benchmarks.paper.sets import load_amazon, load_intents, make_support
 from robusttc import Task
 
 __all__ = ["SetFitLearner", "SetFitTarget"]
@@ -24,6 +29,16 @@ KEPT = Path(__file__).parent.parent / "results" / "setfit.json"
 # So many labels make so many pairs that one epoch takes hours; 500 steps are what it gets then.
 MANY_LABELS = 100
 FEW_STEPS = 500
+LOADERS = {"amazon-fsl": load_amazon, "intents-fsl": load_intents}
+
+
+def describe(task: Task) -> dict[str, Any]:
+    """Give a few-shot task as `benchmarks.setfit_run` reads it."""
+    parts = {part: task.rows(part) for part in ("train", "test")}
+    return {"name": task.name} | {
+        part: {"texts": list(task.texts.take(rows)), "labels": task.labels[rows].tolist()}
+        for part, rows in parts.items()
+    }
 
 
 class SetFitLearner:
@@ -56,13 +71,9 @@ class SetFitTarget:
         ModuleNotFoundError
             If SetFit is not installed and nothing was kept of these rows.
         """
-        rows = self.task.rows("train")
         truth = self.task.labels[self.task.rows("test")]
-        described = {
-            "name": self.task.name,
-            "train": {"texts": list(self.task.texts.take(rows)), "labels": self.task.labels[rows].tolist()},
-            "test": {"texts": texts, "labels": truth.tolist()},
-        }
+        described = describe(self.task)
+        assert described["test"]["texts"] == texts
         result = self.kept.get(setfit_run.hash_given(described))
         if result is None:
             result = self._train(described)
@@ -80,3 +91,19 @@ class SetFitTarget:
         return setfit_run.run_one(
             described, epochs=self.epochs, batch_size=16, max_steps=FEW_STEPS if many else -1
         )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the targets of a few-shot table for `benchmarks.setfit_run`, the fewest that the table has."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("table", choices=sorted(LOADERS))
+    parser.add_argument("path", type=Path)
+    given = parser.parse_args(arguments)
+    data = LOADERS[given.table](quick=False)
+    names = min(data.new_targets.values(), key=len)
+    written = [describe(make_support(data, name, 0)) for name in names]
+    given.path.write_text(json.dumps(written), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
