@@ -73,6 +73,7 @@ def run_table(
     table: Table,
     *,
     only: Sequence[str] | None = None,
+    skip: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
     seeds: int | None = None,
 ) -> None:
@@ -83,7 +84,7 @@ def run_table(
     for learning in plan.learning:
         make = multitask_trials if learning == "multitask" else fewshot_trials
         keys = plan.data.targets if learning == "multitask" else plan.data.new_targets
-        for trial in choose_trials(make(plan, clusterings), only=only, groups=groups):
+        for trial in choose_trials(make(plan, clusterings), only=only, skip=skip, groups=groups):
             count = seeds or plan.seeds.get(trial.way.group, 1)
             work += [
                 (learning, trial, seed)
@@ -209,6 +210,7 @@ def main(name: str, make_plan: Callable[[bool], Plan], description: str | None =
     )
     parser.add_argument("--quick", action="store_true", help="a few small tasks, to see that it works")
     parser.add_argument("--only", nargs="+", metavar="WAY", help="ways with one of these words in the name")
+    parser.add_argument("--skip", nargs="+", metavar="WAY", help="no ways with one of these words")
     parser.add_argument("--group", nargs="+", choices=GROUPS, help="groups of rows")
     parser.add_argument("--seeds", type=int, help="so many seeds for every way")
     parser.add_argument("--out", type=Path, help="the file of records")
@@ -224,7 +226,8 @@ def main(name: str, make_plan: Callable[[bool], Plan], description: str | None =
     else:
         table = Table(path, name, setting)
         plan = make_plan(arguments.quick)
-        run_table(plan, table, only=arguments.only, groups=arguments.group, seeds=arguments.seeds)
+        chosen = {"only": arguments.only, "skip": arguments.skip, "groups": arguments.group}
+        run_table(plan, table, seeds=arguments.seeds, **chosen)
     print(f"{name}, {setting}: {time.perf_counter() - start:.0f} s; records in {path}", flush=True)
 
 

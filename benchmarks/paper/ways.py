@@ -116,12 +116,21 @@ def make_asap(clusterings: Clusterings, number: int, tasks: TaskSet) -> Callable
 
 
 def choose_trials(
-    trials: Sequence[Trial], *, only: Sequence[str] | None, groups: Sequence[str] | None
+    trials: Sequence[Trial],
+    *,
+    only: Sequence[str] | None = None,
+    skip: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
 ) -> list[Trial]:
-    """Keep the ways whose name has one of these words in it, and those of these groups."""
+    """Keep the ways of these groups whose name has one of these words in it, and none of those to skip."""
+
+    def has_one(trial: Trial, words: Sequence[str]) -> bool:
+        return any(word.lower() in trial.way.way.lower() for word in words)
+
     return [
         trial
         for trial in trials
-        if (not only or any(word.lower() in trial.way.way.lower() for word in only))
+        if (not only or has_one(trial, only))
+        and not (skip and has_one(trial, skip))
         and (not groups or trial.way.group in groups)
     ]
