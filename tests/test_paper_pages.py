@@ -222,6 +222,21 @@ def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     assert "not run" in files["README.md"]
 
 
+def test_a_table_that_is_not_finished_says_what_is_missing(tmp_path: Path) -> None:
+    make_file(tmp_path, "intents-mtl", make_rows())
+    path = tmp_path / "intents-mtl.json"
+    whole = json.loads(path.read_text())
+    missing = ["paper: single task | cnn | 2 | 10", "paper: single task | cnn | 7 | 10"]
+    path.write_text(json.dumps({**whole, "wanted": [*whole["records"], *missing]}))
+    files = pages.make_pages(tmp_path, out=tmp_path)
+    n_wanted = len(whole["records"]) + 2
+    assert f"2 of {n_wanted} records are still to be made" in files["paper/intents-mtl.md"]
+    assert "- seeds 2, 7: paper: single task (cnn)" in files["paper/intents-mtl.md"]
+    assert f"**not finished**, 2 of {n_wanted} records missing" in files["README.md"]
+    path.write_text(json.dumps({**whole, "wanted": list(whole["records"])}))
+    assert "ot finished" not in "".join(pages.make_pages(tmp_path, out=tmp_path).values())
+
+
 def test_nothing_but_a_quick_table(tmp_path: Path) -> None:
     make_file(tmp_path, "intents-mtl", make_rows(), setting="quick")
     files = pages.make_pages(tmp_path, out=tmp_path)

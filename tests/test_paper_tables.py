@@ -46,6 +46,7 @@ def test_quick_table_runs_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixt
     whole = json.loads(path.read_text())
     assert whole["data"]["sha256"] == plan.data.tasks.content_hash
     assert set(whole["versions"]) == {"robusttc", "python", "numpy", "torch", "scikit-learn"}
+    assert set(whole["records"]) < set(whole["wanted"])
     ways = {record["way"] for record in whole["records"].values()}
     assert {"paper: holistic, target only", "paper: clusters K=3", "today: logistic regression"} <= ways
     for key, record in whole["records"].items():

@@ -210,6 +210,9 @@ def page_lines(tables: Mapping[str, Results], others: Mapping[str, str]) -> list
     """List all pages of results."""
     lines = []
     for subject in SUBJECTS:
-        note = "" if subject.name in tables else ": **not run in full**"
+        results = tables.get(subject.name)
+        note = ": **not run in full**" if results is None else ""
+        if results is not None and results.missing:
+            note = f": **not finished**, {len(results.missing):,} of {results.n_wanted:,} records missing"
         lines.append(f"- [{subject.title}](paper/{subject.name}.md), `{subject.command}`{note}")
     return lines + [f"- [{title}]({name})" for name, title in others.items()]

@@ -38,7 +38,24 @@ def opening(subject: Subject, results: Results) -> str:
         f"benchmarks.paper.pages` from [{results.table}.json]({results.table}.json), which "
         f"`{subject.command}` makes; `{subject.quick_command}` tries the same in minutes.\n\n"
         + "\n".join(f"- {fact}" for fact in facts)
+        + say_missing(results)
     )
+
+
+def say_missing(results: Results) -> str:
+    """Say which rows are not there yet, with the seeds that they lack."""
+    if not results.missing:
+        return ""
+    seeds: dict[str, set[str]] = {}
+    for key in results.missing:
+        way, encoder, seed, _ = key.split(" | ")
+        seeds.setdefault(f"{way} ({encoder})", set()).add(seed)
+    by_seeds: dict[str, list[str]] = {}
+    for way, own in seeds.items():
+        by_seeds.setdefault(", ".join(sorted(own)), []).append(way)
+    lines = [f"- seeds {own}: {'; '.join(ways)}" for own, ways in sorted(by_seeds.items())]
+    n_missing = f"{len(results.missing):,} of {results.n_wanted:,}"
+    return f"\n\n**Not finished**: {n_missing} records are still to be made.\n\n" + "\n".join(lines)
 
 
 def count_cpu_minutes(results: Results) -> float:

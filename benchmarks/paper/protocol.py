@@ -54,7 +54,7 @@ from benchmarks.paper.fewshot_ways import fewshot_trials
 from benchmarks.paper.multitask_ways import multitask_trials
 from benchmarks.paper.plan import Learning, Plan
 from benchmarks.paper.sets import Data, make_support
-from benchmarks.paper.table import Cost, Figures, Setting, Stopwatch, Table, default_path
+from benchmarks.paper.table import Cost, Figures, Setting, Stopwatch, Table, default_path, key_of
 from benchmarks.paper.ways import Learned, Trial, choose_trials
 from benchmarks.records import LEAST_ROWS
 
@@ -81,16 +81,27 @@ def run_table(
     table.describe_data(plan.data.name, plan.used)
     clusterings = Clusterings(plan)
     work: list[tuple[Learning, Trial, int]] = []
+    wanted: list[str] = []
     for learning in plan.learning:
         make = multitask_trials if learning == "multitask" else fewshot_trials
-        keys = plan.data.targets if learning == "multitask" else plan.data.new_targets
-        for trial in choose_trials(make(plan, clusterings), only=only, skip=skip, groups=groups):
-            count = seeds or plan.seeds.get(trial.way.group, 1)
-            work += [
-                (learning, trial, seed)
+        sets = plan.data.targets if learning == "multitask" else plan.data.new_targets
+        trials = make(plan, clusterings)
+        chosen = choose_trials(trials, only=only, skip=skip, groups=groups)
+        for trial in trials:
+            keys = trial.targets or tuple(sets)
+            count = plan.seeds.get(trial.way.group, 1)
+            wanted += [
+                key_of(trial.way, seed=seed, targets=key)
                 for seed in range(trial.count_seeds(count))
-                if table.lacks(trial.way, seed=seed, targets=trial.targets or tuple(keys))
+                for key in keys
             ]
+            if trial in chosen:
+                work += [
+                    (learning, trial, seed)
+                    for seed in range(trial.count_seeds(seeds or count))
+                    if table.lacks(trial.way, seed=seed, targets=keys)
+                ]
+    table.expect(wanted)
     # One seed of everything first: a run that is cut short has a whole table.
     work.sort(key=lambda one: one[2])
     start = time.perf_counter()

@@ -68,6 +68,8 @@ class Results:
     versions: Mapping[str, str]
     machine: Mapping[str, Any]
     rows: tuple[Row, ...]
+    n_wanted: int = 0
+    missing: tuple[str, ...] = ()
 
     @property
     def is_quick(self) -> bool:
@@ -100,6 +102,7 @@ def read_results(path: Path) -> Results:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         records: list[Record] = list(found["records"].values())
+        wanted: list[str] = found.get("wanted", [])
         return Results(
             table=str(found["table"]),
             setting=str(found["setting"]),
@@ -108,6 +111,8 @@ def read_results(path: Path) -> Results:
             versions=found["versions"],
             machine=found["machine"],
             rows=tuple(make_rows(records)),
+            n_wanted=len(wanted),
+            missing=tuple(key for key in wanted if key not in found["records"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(

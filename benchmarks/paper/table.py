@@ -18,7 +18,8 @@ import platform
 import resource
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,11 +103,13 @@ class Table:
         self.path, self.name, self.setting = path, name, setting
         self.data: dict[str, Any] = {}
         self.records: dict[str, dict[str, Any]] = {}
+        self.wanted: list[str] = []
         if path.is_file():
             found = self._read()
             self._refuse_other("table", found.get("table"), name)
             self._refuse_other("setting", found.get("setting"), setting)
             self.data, self.records = found["data"], found["records"]
+            self.wanted = found.get("wanted", [])
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -139,6 +142,14 @@ class Table:
             self._refuse_other("data", self.data, data)
         self.data = data
 
+    def expect(self, keys: Sequence[str]) -> None:
+        """Say which records the whole table has, so that one that is not finished says what is missing."""
+        self.wanted = sorted(keys)
+        if self.path.is_file():
+            with self._locked():
+                self._join(self._read())
+                self._write()
+
     def has(self, way: Way, *, seed: int, targets: str) -> bool:
         """Tell whether a record is there."""
         record = self.records.get(key_of(way, seed=seed, targets=targets))
@@ -169,20 +180,25 @@ class Table:
         print(f"{way.group}: {key}: {describe(self.records[key])}", flush=True)
 
     def _put(self, key: str, record: Mapping[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with lock_of(self.path).open("w") as lock:
-            # Another process may have added to the file meanwhile, or be about to.
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._locked():
             if self.path.is_file():
                 self._join(self._read())
             self.records[key] = json.loads(json.dumps(record, default=plain))
             self._write()
 
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from the file, which may have added to it, or be about to."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with lock_of(self.path).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def _join(self, there: Mapping[str, Any]) -> None:
         self.records = there["records"] | self.records
 
     def _write(self) -> None:
-        whole = {
+        whole: dict[str, Any] = {
             "table": self.name,
             "setting": self.setting,
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -190,6 +206,8 @@ class Table:
             "versions": find_versions(),
             "machine": {"cores": os.cpu_count()},
         }
+        if self.wanted:
+            whole["wanted"] = self.wanted
         # A record a line: a file of 1,491 tasks would else have 100,000 lines.
         lines = [f"  {json.dumps(key)}: {json.dumps(record)}" for key, record in sorted(self.records.items())]
         head = json.dumps(whole, indent=1).removesuffix("\n}")
