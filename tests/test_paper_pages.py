@@ -233,6 +233,7 @@ def test_a_table_that_is_not_finished_says_what_is_missing(tmp_path: Path) -> No
     assert f"2 of {n_wanted} records are still to be made" in files["paper/intents-mtl.md"]
     assert "- seeds 2, 7: paper: single task (cnn)" in files["paper/intents-mtl.md"]
     assert f"**not finished**, 2 of {n_wanted} records missing" in files["README.md"]
+    assert "(not finished)](paper/intents-mtl.md)" in files["README.md"]
     path.write_text(json.dumps({**whole, "wanted": list(whole["records"])}))
     assert "ot finished" not in "".join(pages.make_pages(tmp_path, out=tmp_path).values())
 

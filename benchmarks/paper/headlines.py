@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.paper.claims import is_few_shot
@@ -34,6 +34,12 @@ class Headline:
     ours: Row | None
     paper_ways: Mapping[str, Comparison | None]
     differences: Mapping[str, Comparison | None]
+    is_finished: bool = True
+
+    @property
+    def title(self) -> str:
+        """Name the table, and say so where records of it are still to be made."""
+        return self.subject.title if self.is_finished else f"{self.subject.title} (not finished)"
 
     @property
     def name(self) -> str:
@@ -48,6 +54,7 @@ class Headline:
             "targets": self.targets,
             "n_tasks": self.n_tasks,
             "setting": self.setting,
+            "finished": self.is_finished,
             "command": self.subject.command,
             "paper": self.published(),
             "paper_way_here": {group: to_json(one) for group, one in self.paper_ways.items()},
@@ -107,7 +114,8 @@ def find_headlines(tables: Mapping[str, Results]) -> list[Headline]:
         for targets in results.targets():
             rows = [row for row in results.of(targets) if not row.left_out]
             if rows:
-                found.append(make_headline(subject, targets, rows))
+                headline = make_headline(subject, targets, rows)
+                found.append(replace(headline, is_finished=not results.missing))
     return found
 
 

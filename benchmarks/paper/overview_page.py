@@ -39,7 +39,7 @@ def opening_table(headlines: Sequence[Headline]) -> str:
         paper = "" if published is None else f"{published['accuracy']:.1f} ({published['margin']:+.1f})"
         body.append(
             [
-                f"[{one.subject.title}](paper/{one.subject.name}.md)",
+                f"[{one.title}](paper/{one.subject.name}.md)",
                 f"{one.name}, {one.setting}",
                 paper,
                 *(show_paper_way(one.paper_ways[group]) for group in GROUPS[:2]),

@@ -39,7 +39,7 @@ def write_readme_part(headlines: Sequence[Headline]) -> str:
         published = one.published()
         body.append(
             [
-                f"[{one.subject.title}](docs/results/paper/{one.subject.name}.md): {one.name}",
+                f"[{one.title}](docs/results/paper/{one.subject.name}.md): {one.name}",
                 "" if published is None else f"{published['margin']:+.1f}",
                 show(one.paper_ways["paper, cnn"]),
                 show(one.paper_ways["paper, sentence"]),
