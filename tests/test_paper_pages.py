@@ -135,7 +135,7 @@ def test_readme_has_the_differences_between_its_marks(out: Path) -> None:
     results = reading.read_results(out / "paper" / "intents-mtl.json")
     found = headlines.find_headlines({"intents-mtl": results})
     whole = put_readme_part(f"# Title\n{BEGIN}\nold figures\n{END}\nmore\n", found)
-    assert whole.startswith(f"# Title\n{BEGIN}\n| points")
+    assert whole.startswith(f"# Title\n{BEGIN}\n|  | our default |")
     assert whole.endswith(f"{END}\nmore\n")
     assert "old figures" not in whole
     for one in found:

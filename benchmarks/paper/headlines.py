@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.paper.claims import is_few_shot
@@ -19,7 +19,7 @@ from benchmarks.paper.published import (
     published_margin,
 )
 from benchmarks.paper.reading import GROUPS, TEXTS, Results, Row
-from benchmarks.paper.roles import BASELINES, DEFAULT
+from benchmarks.paper.roles import BASELINES, DEFAULT, TODAY
 from benchmarks.paper.subjects import SUBJECTS, Subject
 
 
@@ -34,6 +34,7 @@ class Headline:
     ours: Row | None
     paper_ways: Mapping[str, Comparison | None]
     differences: Mapping[str, Comparison | None]
+    alone: Mapping[str, Comparison | None] = field(default_factory=dict)
     is_finished: bool = True
 
     @property
@@ -59,6 +60,7 @@ class Headline:
             "paper": self.published(),
             "paper_way_here": {group: to_json(one) for group, one in self.paper_ways.items()},
             "ours": {texts: to_json(one) for texts, one in self.differences.items()},
+            "ours_over_each_alone": {texts: to_json(one) for texts, one in self.alone.items()},
         }
 
     def published(self) -> dict[str, Any] | None:
@@ -127,6 +129,11 @@ def make_headline(subject: Subject, targets: str, rows: Sequence[Row]) -> Headli
         own = [row for row in rows if row.group == group]
         way = find_paper_way(subject.name, own)
         paper_ways[group] = None if way is None else compare_best(way, own, "all", PAPER_BASELINES)
+    usual = find_usual(rows)
+    alone = {
+        texts: compare_rows(ours, usual, texts) if ours is not None and usual is not None else None
+        for texts in TEXTS
+    }
     return Headline(
         subject=subject,
         targets=targets,
@@ -135,7 +142,13 @@ def make_headline(subject: Subject, targets: str, rows: Sequence[Row]) -> Headli
         ours=ours,
         paper_ways=paper_ways,
         differences={texts: None if ours is None else compare_best(ours, rows, texts) for texts in TEXTS},
+        alone=alone,
     )
+
+
+def find_usual(rows: Sequence[Row]) -> Row | None:
+    """Give what a user would pick today for each task alone: tuned regression on sentence vectors."""
+    return next((row for row in rows if row.role == TODAY and "logistic" in row.way), None)
 
 
 def compare_best(

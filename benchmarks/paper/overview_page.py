@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.completion_page import table
 from benchmarks.paper.claims import CLAIM_NAMES, find_verdicts
-from benchmarks.paper.comparing import Comparison, compare_rows, estimate_row, show_difference
+from benchmarks.paper.comparing import Comparison, estimate_row, show_difference
 from benchmarks.paper.headlines import Headline, find_headlines
 from benchmarks.paper.reading import GROUPS, TEXTS, Results
-from benchmarks.paper.roles import TODAY
 from benchmarks.paper.subjects import SUBJECTS
 from benchmarks.paper.theorem_page import count_certified
 from benchmarks.paper.verdicts import FAILS, HOLDS, NOT_RUN, UNKNOWN, Finding
@@ -24,7 +23,7 @@ def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) 
     headlines = find_headlines(tables)
     findings = [one for results in tables.values() for one in find_verdicts(results)]
     parts = ["# Results", opening_table(headlines), explain_table()]
-    parts += [goal_section(headlines, tables), claim_section(findings), beyond_section(tables)]
+    parts += [goal_section(headlines), claim_section(findings), beyond_section(tables)]
     parts.append("## Pages\n\n" + "\n".join(page_lines(tables, others)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -91,7 +90,7 @@ def explain_table() -> str:
     )
 
 
-def goal_section(headlines: Sequence[Headline], tables: Mapping[str, Results]) -> str:
+def goal_section(headlines: Sequence[Headline]) -> str:
     """Say what our default was to reach, and whether it did."""
     body = []
     for one in headlines:
@@ -105,25 +104,18 @@ def goal_section(headlines: Sequence[Headline], tables: Mapping[str, Results]) -
             kept = MISSED if novel.difference.below_zero else REACHED
             body.append([name, "not below the best baseline, novel texts", show_difference(novel), kept])
         if one.subject.name == "intents-fsl":
-            body += few_shot_goals(one, tables[one.subject.name], name)
+            body += few_shot_goals(one, name)
     if not body:
         return ""
     header = ["table", "our default was to be", "difference", ""]
     return f"## What our default was to reach\n\n{table(header, body)}"
 
 
-def few_shot_goals(headline: Headline, results: Results, name: str) -> list[list[str]]:
+def few_shot_goals(headline: Headline, name: str) -> list[list[str]]:
     """Compare with tuned regression, which the goals of few-shot learning were set by."""
     found = []
-    rows = results.of(headline.targets, "today")
-    usual = next(
-        (row for row in rows if row.role == TODAY and "logistic" in row.way and "encoder" not in row.way),
-        None,
-    )
     for texts, goal in FEW_SHOT_GOAL.items():
-        comparison = (
-            None if usual is None or headline.ours is None else compare_rows(headline.ours, usual, texts)
-        )
+        comparison = headline.alone[texts]
         if comparison is not None:
             reached = REACHED if 100 * comparison.difference.mean >= goal else MISSED
             wanted = f"{goal:.0f} points over tuned logistic regression, {texts} texts"
