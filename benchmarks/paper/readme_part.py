@@ -75,8 +75,8 @@ def say_missed(headlines: Sequence[Headline]) -> str:
         return f"above the best baseline {above} of {len(comparisons)} times, below it {below} times"
 
     return (
-        "Accuracy on test rows, and differences in points [95 % interval over tasks], bold where the interval "
-        f"is above zero. Our default is {count(ours)} (on novel texts, which no other task has, "
+        "Accuracy on test rows, and differences in points [95 % interval over tasks], bold where it "
+        f"is above zero. Our default is {count(ours)} (on novel texts, which no other task has: "
         f"{count(novel)}); the paper's way as it stands is {count(paper)}. Each task alone has regression on "
         "sentence vectors, tuned. The best baseline is the one that is best on these very test rows: of all "
         "for our default, of those with the same encoder for the paper's way."
