@@ -101,7 +101,7 @@ def run_table(
                     for seed in range(trial.count_seeds(seeds or count))
                     if table.lacks(trial.way, seed=seed, targets=keys)
                 ]
-    table.expect(wanted)
+    table.expect(wanted, {name: float(rows.mean()) for name, rows in plan.data.novel.items()})
     # One seed of everything first: a run that is cut short has a whole table.
     work.sort(key=lambda one: one[2])
     start = time.perf_counter()

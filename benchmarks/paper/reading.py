@@ -17,6 +17,8 @@ from robusttc.errors import DataError, quote
 
 GROUPS = ("paper, cnn", "paper, sentence", "ours", "today")
 TEXTS = ("all", "novel")
+SHARED = "shared"  # texts that another task has too
+LEAST_SHARED = 0.02  # of fewer rows an accuracy says nothing
 
 Accuracies = dict[str, float]
 Record = Mapping[str, Any]
@@ -110,7 +112,7 @@ def read_results(path: Path) -> Results:
             data=found["data"],
             versions=found["versions"],
             machine=found["machine"],
-            rows=tuple(make_rows(records)),
+            rows=tuple(make_rows(records, found.get("novel_shares", {}))),
             n_wanted=len(wanted),
             missing=tuple(key for key in wanted if key not in found["records"]),
         )
@@ -123,14 +125,14 @@ def read_results(path: Path) -> Results:
         ) from error
 
 
-def make_rows(records: Iterable[Record]) -> list[Row]:
+def make_rows(records: Iterable[Record], novel_shares: Mapping[str, float] | None = None) -> list[Row]:
     """Gather the records of all seeds of a row."""
     gathered: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
         key = (record["way"], record["group"], record.get("encoder") or "", str(record.get("targets", "all")))
         gathered.setdefault(key, []).append(record)
     return [
-        make_row(*key, sorted(own, key=lambda one: int(one["seed"])))
+        make_row(*key, sorted(own, key=lambda one: int(one["seed"])), novel_shares or {})
         for key, own in sorted(gathered.items(), key=lambda item: [natural(part) for part in item[0]])
     ]
 
@@ -146,11 +148,19 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
-def make_row(way: str, group: str, encoder: str, targets: str, records: Sequence[Record]) -> Row:
+def make_row(
+    way: str,
+    group: str,
+    encoder: str,
+    targets: str,
+    records: Sequence[Record],
+    novel_shares: Mapping[str, float],
+) -> Row:
     """Make a row of its records; seeds in which it was left out count only if there are no others."""
     made = [record for record in records if not record.get("extra", {}).get("left_out")]
     reasons = [str(record["extra"]["left_out"]) for record in records if record not in made]
     names = dict.fromkeys(name for record in made for name in record.get("figures", {}))
+    accuracies = {texts: mean_over_seeds([record.get(texts) or {} for record in made]) for texts in TEXTS}
     return Row(
         way=way,
         group=group,
@@ -159,7 +169,7 @@ def make_row(way: str, group: str, encoder: str, targets: str, records: Sequence
         role=find_role(way, group),
         n_clusters=find_n_clusters(way),
         seeds=tuple(int(record["seed"]) for record in made),
-        accuracies={texts: mean_over_seeds([record.get(texts) or {} for record in made]) for texts in TEXTS},
+        accuracies={**accuracies, SHARED: find_shared(accuracies["all"], accuracies["novel"], novel_shares)},
         cpu_seconds=mean(record["cpu_seconds"] for record in made),
         seconds=mean(record["seconds"] for record in made),
         peak_mib=max((float(record["peak_mib"]) for record in made), default=float("nan")),
@@ -167,6 +177,22 @@ def make_row(way: str, group: str, encoder: str, targets: str, records: Sequence
         figures={name: figure_values(made, name) for name in names},
         left_out="" if made else "; ".join(dict.fromkeys(reasons)) or "no records",
     )
+
+
+def find_shared(every: Accuracies, novel: Accuracies, novel_shares: Mapping[str, float]) -> Accuracies:
+    """Give the accuracy on texts that another task has too, from those on all and on novel texts.
+
+    Examples
+    --------
+    >>> find_shared({"a": 0.75, "b": 1.0}, {"a": 0.5, "b": 1.0}, {"a": 0.5, "b": 1.0})
+    {'a': 1.0}
+    """
+    found = {}
+    for name, accuracy in novel.items():
+        rest = 1 - novel_shares.get(name, 1.0)
+        if rest >= LEAST_SHARED:
+            found[name] = (every[name] - (1 - rest) * accuracy) / rest
+    return found
 
 
 def figure_values(records: Sequence[Record], name: str) -> tuple[Any, ...]:

@@ -104,12 +104,14 @@ class Table:
         self.data: dict[str, Any] = {}
         self.records: dict[str, dict[str, Any]] = {}
         self.wanted: list[str] = []
+        self.novel_shares: dict[str, float] = {}
         if path.is_file():
             found = self._read()
             self._refuse_other("table", found.get("table"), name)
             self._refuse_other("setting", found.get("setting"), setting)
             self.data, self.records = found["data"], found["records"]
             self.wanted = found.get("wanted", [])
+            self.novel_shares = found.get("novel_shares", {})
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -142,9 +144,13 @@ class Table:
             self._refuse_other("data", self.data, data)
         self.data = data
 
-    def expect(self, keys: Sequence[str]) -> None:
-        """Say which records the whole table has, so that one that is not finished says what is missing."""
+    def expect(self, keys: Sequence[str], novel_shares: Mapping[str, float]) -> None:
+        """Say which records the whole table has, and how much of the test rows of a target is novel.
+
+        So one that is not finished can say what is missing, and all what the other texts came to.
+        """
         self.wanted = sorted(keys)
+        self.novel_shares = round_all(novel_shares)
         if self.path.is_file():
             with self._locked():
                 self._join(self._read())
@@ -207,7 +213,7 @@ class Table:
             "machine": {"cores": os.cpu_count()},
         }
         if self.wanted:
-            whole["wanted"] = self.wanted
+            whole |= {"wanted": self.wanted, "novel_shares": self.novel_shares}
         # A record a line: a file of 1,491 tasks would else have 100,000 lines.
         lines = [f"  {json.dumps(key)}: {json.dumps(record)}" for key, record in sorted(self.records.items())]
         head = json.dumps(whole, indent=1).removesuffix("\n}")

@@ -17,7 +17,7 @@ from benchmarks.paper.figures import order_rows
 from benchmarks.paper.notes import notes_section
 from benchmarks.paper.page_parts import differences, missing_page, name_targets, opening, protocol
 from benchmarks.paper.published import PAPER_BASELINES, PUBLISHED, PUBLISHED_TARGETS, PublishedRow
-from benchmarks.paper.reading import GROUPS, TEXTS, Results, Row
+from benchmarks.paper.reading import GROUPS, SHARED, TEXTS, Results, Row
 from benchmarks.paper.roles import BASELINES, DEFAULT
 from benchmarks.paper.subjects import Subject
 from benchmarks.paper.verdicts import Finding
@@ -26,6 +26,7 @@ COLUMNS = (
     "way",
     "all texts",
     "novel texts",
+    "shared texts",
     "all, to the best",
     "wins / ties / losses",
     "novel, to the best",
@@ -93,7 +94,8 @@ def explain_columns() -> str:
     return (
         "Accuracy in %, mean over tasks [95 % bootstrap interval over tasks], every task being the mean over "
         "its seeds. Differences in points, paired by task, to the baseline that is strongest on these very "
-        "test rows, chosen for all and for novel texts each for itself."
+        "test rows, chosen for all and for novel texts each for itself. *Novel* texts stand in no other "
+        "task, *shared* ones in another task too; tasks with hardly any of a kind do not count there."
     )
 
 
@@ -115,7 +117,7 @@ def group_section(group: str, own: Sequence[Row], rows: Sequence[Row]) -> str:
 def row_cells(row: Row, others: Sequence[Row], roles: Sequence[str]) -> list[str]:
     """Give the cells of a row."""
     cells = [f"**{row.way}**" if row.role == DEFAULT else row.way]
-    cells += [show_estimate(estimate_row(row, texts)) for texts in TEXTS]
+    cells += [show_estimate(estimate_row(row, texts)) for texts in (*TEXTS, SHARED)]
     for texts in TEXTS:
         best = best_baseline(others, row, texts, roles=roles)
         if best is row:
