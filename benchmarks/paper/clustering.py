@@ -32,6 +32,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -130,12 +131,12 @@ def measure_set(table: FigureTable, data: ClusteringSet, options: Options) -> No
         if one.group == "pairs" and table.lacks(way, seed=n_seeds - 1, targets=[data.name]):
             data.scores(one.kind, 100, 0)  # all pairs once, from which shares are taken
         for seed in seeds_of(one, data, n_seeds):
-            table.make(way, lambda o=one, s=seed: judge(compared, o, s), seed=seed, targets=data.name)  # type: ignore[misc]
+            table.make(way, partial(judge, compared, one, seed), seed=seed, targets=data.name)
         own_seeds = seeds_of(one, data, n_seeds)
         if len(own_seeds) > 1:
             table.make(
                 Way(way=f"stability of {one.way}", group="stability", encoder=way.encoder),
-                lambda o=one, s=own_seeds: judge_stability(compared, o, s),  # type: ignore[misc]
+                partial(judge_stability, compared, one, own_seeds),
                 seed=0,
                 targets=f"{data.name}, {len(own_seeds)} seeds",
             )

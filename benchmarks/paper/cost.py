@@ -33,6 +33,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def measure_stages(table: FigureTable, name: str, encoder: str, data: CostSet) -
             # Units whose results are kept elsewhere, as sentence vectors are, are not in the books.
             "peak_mib_of_a_worker": stage["peak_bytes"] / MIB if stage["units"] else None,
         }
-        table.make(way, lambda f=figures: Measured(figures=f), seed=0, targets=name)  # type: ignore[misc]
+        table.make(way, partial(Measured, figures=figures), seed=0, targets=name)
 
 
 def main(arguments: list[str] | None = None) -> int:

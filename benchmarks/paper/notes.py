@@ -31,6 +31,7 @@ def make_notes(row: Row) -> list[str]:
         note_clusters(row, extras),
         join("chosen", [show_value(extra["chosen"]) for extra in extras if "chosen" in extra]),
         note_fallback(records),
+        "trained in an environment of its own: its cost is not here" if "SetFit" in row.way else "",
         *dict.fromkeys(note_verdict(extra) for extra in extras),
     ]
 

@@ -12,7 +12,7 @@ from robusttc import TaskSet
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.settings import default_settings as fewshot_settings
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask.settings import PAPER, MultiTaskSettings
 
 __all__ = ["Learning", "NumberOfClusters", "Plan", "paper_fewshot", "paper_multitask"]
 
@@ -112,22 +112,9 @@ def paper_multitask(
     *, quick: bool, embeddings: Literal["pretrained", "random"] = "pretrained", epochs: int = 60
 ) -> dict[str, MultiTaskSettings]:
     """Give the paper's settings of multi-task models, by encoder; see `robusttc.multitask.settings`."""
-    settings = MultiTaskSettings(
-        width=200,
-        window=5,
-        embeddings=embeddings,
-        activation="relu",
-        dropout=0.5,
-        epochs=2 if quick else epochs,
-        min_steps=1 if quick else 500,
-        learning_rate=1e-3,
-        head_rate=1.0,
-        head_c=0.0,
-        decay=False,
-        balance=0.0,
-        power=1.0,
-        share_labels=False,
-    )
+    settings = PAPER.replace(embeddings=embeddings, epochs=epochs)
+    if quick:
+        settings = settings.replace(epochs=2, min_steps=1)
     # By validation rows of bots175, of all tasks together and in ten clusters: on sentence vectors 4 tasks
     # a step in place of 16 give 90.6 and 91.2 % in place of 90.2 and 90.6 %, and 150 epochs in place of 60
     # then 91.1 and 91.6 %; 100 are a compromise with time. Convolutions are no better with 4 tasks and 40

@@ -57,6 +57,7 @@ from benchmarks.paper.sets import Data, make_support
 from benchmarks.paper.table import Cost, Figures, Setting, Stopwatch, Table, default_path, key_of
 from benchmarks.paper.ways import Learned, Trial, choose_trials
 from benchmarks.records import LEAST_ROWS
+from robusttc.errors import StoreError
 
 __all__ = ["main", "run_table"]
 
@@ -235,7 +236,10 @@ def main(name: str, make_plan: Callable[[bool], Plan], description: str | None =
     if (arguments.processes or (1 if arguments.quick else 2)) == 2 and not arguments.group:
         run_shares()
     else:
-        table = Table(path, name, setting)
+        try:
+            table = Table(path, name, setting)
+        except StoreError as error:
+            sys.exit(str(error))
         plan = make_plan(arguments.quick)
         chosen = {"only": arguments.only, "skip": arguments.skip, "groups": arguments.group}
         run_table(plan, table, seeds=arguments.seeds, **chosen)

@@ -95,7 +95,8 @@ def explain_columns() -> str:
         "Accuracy in %, mean over tasks [95 % bootstrap interval over tasks], every task being the mean over "
         "its seeds. Differences in points, paired by task, to the baseline that is strongest on these very "
         "test rows, chosen for all and for novel texts each for itself. *Novel* texts stand in no other "
-        "task, *shared* ones in another task too; tasks with hardly any of a kind do not count there."
+        "task, *shared* ones in another task too; tasks with hardly any of a kind do not count there. "
+        "CPU s has no scores in it, which several rows share; MiB is the peak of the process up to that row."
     )
 
 

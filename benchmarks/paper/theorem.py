@@ -34,6 +34,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -143,14 +144,14 @@ def run(options: Options) -> FigureTable:
     for cell in cells:
         way = Way(way=cell.line, group="cells", encoder="planted")
         targets = f"n = {cell.n}, {cell.multiple:g} n log^2 n, {draws} draws"
-        record = table.make(way, lambda c=cell: measure_cell(c, draws), seed=0, targets=targets)  # type: ignore[misc]
+        record = table.make(way, partial(measure_cell, cell, draws), seed=0, targets=targets)
         made.setdefault(cell.line, []).append(record)
     for line, records in made.items():
         for figure in FIGURES:
             way = Way(way=f"transition of {figure}: {line}", group="transitions", encoder="planted")
             table.make(
                 way,
-                lambda r=records, f=figure: summarise(r, f),  # type: ignore[misc]
+                partial(summarise, records, figure),
                 seed=0,
                 targets=f"{len(records)} cells, {draws} draws",
             )

@@ -21,6 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,8 +212,7 @@ def run(options: Options) -> FigureTable:
             for condition in list_conditions(quick=options.quick):
                 way = Way(way=condition.way, group=condition.group, encoder=ENCODER)
                 if options.wants(way):
-                    work = lambda t=trials, c=condition, s=seed: t.compare(c, s)  # noqa: E731
-                    table.make(way, work, seed=seed, targets=name)
+                    table.make(way, partial(trials.compare, condition, seed), seed=seed, targets=name)
     return table
 
 

@@ -13,7 +13,7 @@ from robusttc.encoders.settings import Activation, Embeddings, TrainingSettings,
 from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, quote
 
-__all__ = ["MultiTaskSettings", "default_settings", "paper_settings"]
+__all__ = ["PAPER", "MultiTaskSettings", "default_settings", "paper_settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +184,22 @@ def default_settings(inputs: FrozenInputs) -> MultiTaskSettings:
     return MultiTaskSettings()
 
 
+PAPER = MultiTaskSettings(
+    width=200,
+    window=5,
+    activation="relu",
+    dropout=0.5,
+    epochs=60,
+    learning_rate=1e-3,
+    head_rate=1.0,
+    head_c=0.0,
+    decay=False,
+    balance=0.0,
+    power=1.0,
+    share_labels=False,
+)
+
+
 def paper_settings(inputs: FrozenInputs) -> MultiTaskSettings:
     """Give the paper's settings: step size 0.001 for all, labels as they come, no further aids.
 
@@ -197,17 +213,4 @@ def paper_settings(inputs: FrozenInputs) -> MultiTaskSettings:
     200
     """
     del inputs  # the same for all kinds; which layer it is follows from the inputs
-    return MultiTaskSettings(
-        width=200,
-        window=5,
-        activation="relu",
-        dropout=0.5,
-        epochs=60,
-        learning_rate=1e-3,
-        head_rate=1.0,
-        head_c=0.0,
-        decay=False,
-        balance=0.0,
-        power=1.0,
-        share_labels=False,
-    )
+    return PAPER
