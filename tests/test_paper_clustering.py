@@ -17,7 +17,7 @@ from benchmarks.paper.figure_table import FigureTable, Measured
 from benchmarks.paper.plain_way import PlainWay, Sampled
 from benchmarks.paper.table import Way
 from benchmarks.paper.theorem_cells import Cell, as_scores, measure_cell
-from benchmarks.paper.why import drop_phrases
+from benchmarks.paper.why_trials import drop_phrases
 from benchmarks.planted import plant
 from benchmarks.report import SHARED
 
@@ -245,7 +245,7 @@ def test_phrases_of_other_tasks_tests_are_dropped_and_no_label_is_lost() -> None
 @needs_data
 def test_reasons_are_tried_in_the_quick_setting(tmp_path: Path) -> None:
     path = tmp_path / "why.json"
-    why.main(["--quick", "--sets", "bots175", "--only", "base", "rows", "--out", str(path)])
+    why.main(["--quick", "--sets", "bots175", "--only", "base", "rows", "steps", "--out", str(path)])
     records = json.loads(path.read_text())["records"]
     base = records["as in the tables | sentence | 0 | bots175"]
     half = records["50% of the training rows | sentence | 0 | bots175"]
@@ -256,3 +256,9 @@ def test_reasons_are_tried_in_the_quick_setting(tmp_path: Path) -> None:
     low, high = map(float, base["figures"]["clusters_less_holistic_all"].split("[")[1][:-1].split(", "))
     mean = base["figures"]["clusters"] - base["figures"]["holistic"]
     assert low <= mean <= high
+    # Only the model of all tasks has fewer steps.
+    short = records["holistic with the steps of a cluster | sentence | 0 | bots175"]["figures"]
+    assert short["holistic"] < base["figures"]["holistic"]
+    assert [short[name] for name in ("single", "clusters", "random")] == [
+        base["figures"][name] for name in ("single", "clusters", "random")
+    ]
