@@ -17,7 +17,6 @@ from benchmarks.paper.table_page import verdict_section
 ORDER = (
     *("learned", "differences", "method", "scores", "filter", "pairs"),
     *("end to end", "ours", "plain"),
-    *("base", "K", "width", "rows", "phrases"),
 )
 
 

@@ -9,6 +9,7 @@ from benchmarks.paper.claims import CLAIM_NAMES, find_verdicts
 from benchmarks.paper.comparing import Comparison, estimate_row, show_difference
 from benchmarks.paper.headlines import Headline, find_headlines
 from benchmarks.paper.reading import GROUPS, TEXTS, Results
+from benchmarks.paper.reasons import reason_section
 from benchmarks.paper.subjects import SUBJECTS
 from benchmarks.paper.theorem_page import count_certified
 from benchmarks.paper.verdicts import FAILS, HOLDS, NOT_RUN, UNKNOWN, Finding
@@ -23,7 +24,8 @@ def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) 
     headlines = find_headlines(tables)
     findings = [one for results in tables.values() for one in find_verdicts(results)]
     parts = ["# Results", opening_table(headlines), explain_table()]
-    parts += [goal_section(headlines), claim_section(findings), beyond_section(tables)]
+    parts += [goal_section(headlines), claim_section(findings), reason_section(tables)]
+    parts.append(beyond_section(tables))
     parts.append("## Pages\n\n" + "\n".join(page_lines(tables, others)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -152,7 +154,25 @@ def claim_section(findings: Sequence[Finding]) -> str:
         "without any truth in them would hold by chance. The page of a table has novel texts too."
     )
     header = ["claim", "table, targets", "cnn", "sentence vectors", "the paper's margin"]
-    return f"## The paper's claims\n\n{said}\n\n{table(header, body)}"
+    parts = ["## The paper's claims", said, count_claims(findings), table(header, body)]
+    return "\n\n".join(parts)
+
+
+def count_claims(findings: Sequence[Finding]) -> str:
+    """Count for each claim how often it holds, does not, and cannot be told."""
+    body = []
+    for claim in CLAIM_NAMES:
+        cells = []
+        for is_cnn in (True, False):
+            own = [
+                one.verdict()
+                for one in findings
+                if one.claim == claim and (one.group == "paper, cnn") == is_cnn and one.verdict() != NOT_RUN
+            ]
+            cells.append(" / ".join(str(own.count(name)) for name in (HOLDS, FAILS, UNKNOWN)) if own else "")
+        if any(cells):
+            body.append([claim, *cells])
+    return table(["claim: holds / does not / cannot be told", "cnn", "sentence vectors"], body)
 
 
 def show_finding(finding: Finding) -> str:

@@ -28,10 +28,12 @@ from benchmarks.paper.readme_part import put_readme_part
 from benchmarks.paper.subjects import SUBJECTS, Subject
 from benchmarks.paper.table_page import write_table_page
 from benchmarks.paper.theorem_page import draw_theorem, write_theorem_page
+from benchmarks.paper.why_page import draw_why, write_why_page
 
 __all__ = ["main", "make_pages", "stale_pages", "write_pages"]
 
-PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs}
+PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs, "why": draw_why}
+PAGES = {"theorem": write_theorem_page, "why": write_why_page}
 DOCS = Path(__file__).parent.parent.parent / "docs" / "results"
 README = "../../README.md"  # of the project, from the folder of results
 
@@ -71,7 +73,7 @@ def make_subject(subject: Subject, results: Results | None) -> dict[str, str]:
             drawn = PLOTS[subject.name](results, f"{quick}{subject.title}")
         if drawn is not None:
             files[f"paper/{subject.name}.svg"] = drawn
-        write = write_theorem_page if subject.name == "theorem" else write_figure_page
+        write = PAGES.get(subject.name, write_figure_page)
         files[page] = write(subject, results, plot=None if drawn is None else f"{subject.name}.svg")
         return files
     plots = {}
