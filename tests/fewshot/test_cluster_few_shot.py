@@ -130,6 +130,47 @@ def test_identical_labels_are_pooled(strategy: Any) -> None:
     assert learner.adapt(other, vectors=np.eye(8, 16)).label_names == ("x", "y")
 
 
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_sources_tell_how_frequent_a_label_is(strategy: Any) -> None:
+    generator = np.random.default_rng(0)
+    tasks, vectors = [], {}
+    for number in range(9):
+        name = f"task {number}"
+        # Nine of ten rows are good, and the two overlap.
+        codes = np.repeat([0, 1], [90, 10])
+        rows = generator.normal(size=(100, 6)) + np.where(codes[:, None] == 0, 0.4, -0.4)
+        vectors[name] = rows.astype(np.float32)
+        labels = np.array(["good", "bad"])[codes].tolist()
+        tasks.append(Task(name, [f"{name} text {row}" for row in range(100)], labels))
+    whole = TaskSet(tasks)
+    settings = QUICK if strategy == "blend" else QUICK_PAPER
+    learner = ClusterFewShot(FeatureEncoder(vectors), strategy=strategy, settings=settings)
+    learner.fit(whole.subset(whole.names[:-1]))
+    new = whole[whole.names[-1]]
+    support = np.array([*range(5), *range(90, 95)])
+    model = learner.adapt(new.take(support), vectors=vectors[new.name][support])
+    others = np.setdiff1d(np.arange(100), support)
+    answers = model.predict(vectors[new.name][others])
+    # As many rows of each label as the support set has would be far too many bad ones.
+    assert (answers == "bad").mean() < 0.2
+    assert (answers == new.labels[others]).mean() > 0.85
+
+
+def test_share_of_pooled_classifiers() -> None:
+    parts: dict[float, Any] = {}
+    for share in (0.0, 0.3, 1.0):
+        learner, tasks, vectors, _ = fit(
+            same_labels=True, with_labels=False, settings=QUICK.replace(pooled_share=share)
+        )
+        task = tasks[tasks.names[-1]]
+        rows = few_shot_rows(task, extra=6)
+        model = learner.adapt(task.take(rows), vectors=vectors[task.name][rows])
+        model.temperature_ = 1.0
+        parts[share] = model.predict_proba(vectors[task.name])
+    assert not np.allclose(parts[0.0], parts[1.0], atol=0.01)
+    np.testing.assert_allclose(parts[0.3], 0.7 * parts[0.0] + 0.3 * parts[1.0], atol=1e-9)
+
+
 def test_the_paper_falls_back_below_the_threshold_only() -> None:
     tasks, vectors, _ = make_kinds(0)
     learner, *_ = fit(strategy="paper", settings=QUICK_PAPER, threshold=1.0)

@@ -189,7 +189,7 @@ def adapt_pooled(
     """Mix the clusters' pooled classifiers (Eq. 3), for a task with the labels of all sources.
 
     They have not seen the support set, so every row is judged. With `rest`, the predictor made without
-    pooled classifiers, the prediction is the even mean of both.
+    pooled classifiers, the prediction is the mean of both, by `pooled_share`.
     """
     numbers = sorted(pools)
     tables = [pools[number].probabilities(support.inputs) for number in numbers]
@@ -205,7 +205,8 @@ def adapt_pooled(
         parts, shares = [own_model(support, frozen, settings, seed, with_names=False)], [1.0]
     elif rest is not None:
         parts = [*parts, *rest.parts]
-        shares = [*(share / 2 for share in shares), *(share / 2 for share in rest.shares)]
+        pooled = settings.pooled_share
+        shares = [*(pooled * share for share in shares), *((1 - pooled) * share for share in rest.shares)]
     return Adapted(tuple(parts), tuple(shares), weights, accuracy(mixed, support.codes, judged), best, is_out)
 
 

@@ -36,7 +36,8 @@ def train_pooled(
     """Train one classifier on the rows of some tasks of identical label sets.
 
     For ready vectors it is softmax regression, for words a convolution with a softmax classifier (the
-    paper's "standard CNN"). The order of the tasks does not count.
+    paper's "standard CNN"). Labels count as often as they come: a support set is drawn so and so many rows a
+    label, so only the sources tell how frequent a label is. The order of the tasks does not count.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def train_pooled(
     own = inputs.take(np.concatenate([source.items for source in ordered]))
     with threadpool_limits(1):
         if isinstance(own, DenseInputs):
-            fitted = fit_softmax(own.matrix, codes, n_labels=n_labels, C=POOLED_C, balanced=True)
+            fitted = fit_softmax(own.matrix, codes, n_labels=n_labels, C=POOLED_C, balanced=False)
             head = (np.asarray(fitted.weight, dtype=np.float32), np.asarray(fitted.bias, dtype=np.float32))
             return LinearPart(None, False, (1.0,), (head,))
         generator = numpy_generator(seed, "pooled", [source.name for source in ordered])

@@ -99,6 +99,9 @@ class FewShotSettings(Settings):
     cluster_share
         How much of a prediction comes from the clusters' metrics where they serve; the rest comes from the
         shared one.
+    pooled_share
+        How much of a prediction comes from pooled classifiers where all labels are identical; the rest comes
+        from the support set.
     cluster_steps
         How many steps a cluster's metric takes from the shared one; None trains it from its own beginning,
         with as many steps as the shared one.
@@ -124,6 +127,7 @@ class FewShotSettings(Settings):
     prototype_share: float = 0.0
     name_strength: float = 0.5
     cluster_share: float = 0.7
+    pooled_share: float = 0.8
     cluster_steps: int | None = None
     prior_rows: float = 2.0
     clear_lead: float = 0.15
@@ -136,6 +140,7 @@ class FewShotSettings(Settings):
             ("prototype_share", 1.0),
             ("name_strength", math.inf),
             ("cluster_share", 1.0),
+            ("pooled_share", 1.0),
             ("prior_rows", math.inf),
             ("clear_lead", 1.0),
             ("held_out", 0.5),
