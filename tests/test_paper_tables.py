@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from benchmarks.paper import intents_fsl, intents_mtl
 from benchmarks.paper.clusters import Clusterings, word_vectors
+from benchmarks.paper.commonest import CommonestLabels, CommonestOfSources
 from benchmarks.paper.kept_scores import find_scores, keep_scores
 from benchmarks.paper.protocol import run_table, score
 from benchmarks.paper.setfit import SetFitLearner, describe
@@ -233,3 +234,14 @@ def test_targets_are_drawn_over_all_kinds() -> None:
     assert [sum(kinds[name] == kind for name in drawn) for kind in "abc"] == [3, 3, 3]
     assert len(draw_over_kinds(kinds, 17)) == 17  # a task of each kind is left
     assert len(draw_over_kinds(kinds, 20)) == 17
+
+
+def test_commonest_labels_are_those_of_training_rows() -> None:
+    first = Task("a", [f"text {row}" for row in range(5)], list("xxyyy"), ["train"] * 3 + ["test"] * 2)
+    second = Task("b", [f"text {row}" for row in range(4)], list("yyyx"), ["train"] * 4)
+    tasks = TaskSet([first, second])
+    found = CommonestLabels().fit(tasks)
+    assert found.predict("a", ["one", "two"]).tolist() == ["x", "x"]
+    assert found.predict("b", ["one"]).tolist() == ["y"]
+    # Of all sources together, whatever the support set of the target has.
+    assert CommonestOfSources().fit(tasks).adapt(first).predict(["one"]).tolist() == ["y"]

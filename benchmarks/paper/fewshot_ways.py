@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paper.clusters import Clusterings, Grouping, word_vectors
+from benchmarks.paper.commonest import CommonestOfSources
 from benchmarks.paper.paper_fewshot import PaperFewShot, learn_clusters
 from benchmarks.paper.plan import Plan
 from benchmarks.paper.setfit import SetFitLearner
@@ -210,6 +211,14 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
             fit=lambda seed: tune_on_sources(plan, sources, NearestNeighbourBaseline, seed),
         ),
     ]
+    if sources.same_label_sets:
+        trials.append(
+            Trial(
+                way=Way(way="today: commonest label", group="today", encoder=""),
+                fit=lambda _: Learned(model=CommonestOfSources().fit(sources)),
+                is_random=False,
+            )
+        )
     smallest = min(plan.data.new_targets, key=lambda key: len(plan.data.new_targets[key]))
     if len(plan.data.new_targets[smallest]) <= 12:
         trials.append(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.paper.clusters import Clusterings, Grouping, word_vectors
+from benchmarks.paper.commonest import CommonestLabels
 from benchmarks.paper.plan import Plan
 from benchmarks.paper.table import Way
 from benchmarks.paper.ways import Learned, Trial, describe_model, list_groupings, paper_way
@@ -156,6 +157,11 @@ def trials_of_today(tasks: TaskSet) -> list[Trial]:
         Trial(
             way=way("nearest neighbours"),
             fit=lambda seed: fitted(NearestNeighbourBaseline(random_state=seed)),
+            is_random=False,
+        ),
+        Trial(
+            way=Way(way="today: commonest label", group="today", encoder=""),
+            fit=lambda _: Learned(model=CommonestLabels().fit(tasks)),
             is_random=False,
         ),
     ]
