@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from robusttc.learning.groups import random_groups_like
 from robusttc.learning.intervals import Estimate, difference_interval, mean_interval
 from robusttc.learning.verdict import Verdict, make_verdict
+from robusttc.multitask.label_power import choose_power, tilt
 from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold, Table, Wanted
 from robusttc.multitask.weighing import Weights, learn, mix
 
@@ -37,6 +38,8 @@ class Choice:
         Whether clusters have a weight.
     verdict
         Whether they pay.
+    label_power
+        How much it counts how frequent a label is, see `robusttc.multitask.label_power`.
     components
         The mean accuracy of each component alone and of each blend, and differences of them, over tasks.
     right
@@ -52,6 +55,7 @@ class Choice:
     start: str
     clusters_serve: bool
     verdict: Verdict
+    label_power: float
     components: dict[str, Estimate]
     right: dict[str, dict[str, NDArray[np.bool_]]]
     served: Table
@@ -107,7 +111,7 @@ def choose(
     shared_accuracy = accuracies(plain, codes)
     if not codes:  # no task has two rows of a label: there is nothing to hold out, and nothing to decide on
         verdict = make_verdict("multitask", cluster=None, shared=shared_accuracy, seed=seed)
-        return Choice(chosen, "none", False, verdict, {}, {}, {}, {})
+        return Choice(chosen, "none", False, verdict, 0.0, {}, {}, {}, {})
     estimates = {
         "own": mean_interval(accuracies(tables["own"], codes), seed=seed),
         "shared": mean_interval(accuracies(tables["shared"], codes), seed=seed),
@@ -115,8 +119,9 @@ def choose(
     }
     if labels is None:
         verdict = make_verdict("multitask", cluster=None, shared=shared_accuracy, seed=seed)
-        right = find_right({**tables, "served": plain}, codes)
-        return Choice(chosen, "none", False, verdict, estimates, right, plain, codes)
+        power, served = count_labels(rows, plain, codes, seed)
+        right = find_right({**tables, "served": served}, codes)
+        return Choice(chosen, "none", False, verdict, power, estimates, right, served, codes)
     starts = {"scratch": scratch[0], "shared": rows.predict(ClusterModels(labels, from_shared=True))[0]}
     start = choose_start(rows, starts, without, codes)
     cluster_table = starts[start]
@@ -148,9 +153,20 @@ def choose(
     serve = clusters == "always" or verdict.clusters_help
     if serve:
         chosen = cluster_weights
-    served = with_clusters if serve else plain
+    power, served = count_labels(rows, with_clusters if serve else plain, codes, seed)
     right = find_right({**tables, "served": served}, codes)
-    return Choice(chosen, start, serve, verdict, estimates, right, served, codes)
+    return Choice(chosen, start, serve, verdict, power, estimates, right, served, codes)
+
+
+def count_labels(
+    rows: OutOfFold, served: Table, codes: Mapping[str, Numbers], seed: int
+) -> tuple[float, Table]:
+    """Decide how much it counts how frequent labels are, and give the probabilities that follow."""
+    shares = rows.log_shares()
+    power = choose_power(served, shares, codes, seed=seed)
+    if power == 0:
+        return power, served
+    return power, {name: tilt(table, power * shares[name]) for name, table in served.items()}
 
 
 def choose_start(

@@ -90,6 +90,8 @@ class ClusterMultiTask:
         The weight of ``own``, ``shared`` and ``cluster`` model; see `robusttc.learning.blending`.
     familiar_weights_ : dict
         The same for texts that another task has among its training texts.
+    label_power_ : float
+        How much it counts how frequent a label is, see `robusttc.multitask.label_power`; 0 where it does not.
     starts_ : dict
         Where the model of each cluster started: ``shared`` or ``scratch``. Empty if no clusters serve.
     epochs_ : dict
@@ -243,6 +245,7 @@ class ClusterMultiTask:
         self.labels_ = np.array([task.cluster for task in serving.tasks.values()], dtype=np.int64)
         self.weights_ = dict(zip(COMPONENTS, fitted.weights.new, strict=True))
         self.familiar_weights_ = dict(zip(COMPONENTS, fitted.weights.familiar, strict=True))
+        self.label_power_ = fitted.label_power
         self.starts_: dict[int, str] = dict(fitted.starts)
         self.verdict_: Verdict | None = fitted.verdict
         self.components_: dict[str, Estimate] = dict(fitted.components)

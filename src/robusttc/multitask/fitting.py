@@ -10,6 +10,7 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.multitask.choosing import Choice, choose, has_clusters
 from robusttc.multitask.components import COMPONENTS, blank_own
+from robusttc.multitask.label_power import find_offsets
 from robusttc.multitask.out_of_fold import OutOfFold, cluster_members
 from robusttc.multitask.serving import CLUSTER_ONLY, OWN_ONLY, Serving
 from robusttc.multitask.settings import MultiTaskSettings
@@ -131,8 +132,11 @@ def fit_blend(
         )
         choice = choose(rows, data.labels, clusters=clusters, n_random=n_random, seed=seed)
     for name, task in serving.tasks.items():
-        weights = OWN_ONLY if choice is None or not task.may_share else choice.weights
-        serving.tasks[name] = dataclasses.replace(task, weights=weights)
+        if choice is None or not task.may_share:
+            serving.tasks[name] = dataclasses.replace(task, weights=OWN_ONLY)
+            continue
+        offsets = find_offsets(data.parts[name], choice.label_power)
+        serving.tasks[name] = dataclasses.replace(task, weights=choice.weights, offsets=offsets)
     train_served(serving, data, choice, settings=settings, seed=seed, bench=bench)
     return serving, choice
 

@@ -192,6 +192,7 @@ def load_joined(folder: str | PathLike[str], *, base: str | None, device: str = 
                 **values,
                 "label_names": tuple(values["label_names"]),
                 "weights": weights_from(values["weights"]),
+                "offsets": tuple(values.get("offsets", ())),
             }
         )
         of_own, reader = under(arrays, "own/"), settings["reader"]

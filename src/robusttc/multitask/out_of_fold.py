@@ -16,6 +16,7 @@ from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.groups import members
 from robusttc.multitask.joint import TaskPart
+from robusttc.multitask.label_power import log_shares
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.task_rows import deal_all_folds, make_part
 from robusttc.multitask.training import Trained, train_all
@@ -207,6 +208,21 @@ class OutOfFold:
             self.take_starts(trained)
         self.note_failures(own)
         return [self.gather(one) for one in wanted]
+
+    def log_shares(self) -> Table:
+        """Give for every held-out row how frequent labels are among the rows that its fold was trained on."""
+        return {
+            name: np.concatenate(
+                [
+                    np.tile(
+                        log_shares(fold.parts[name].codes, fold.parts[name].n_labels),
+                        (len(fold.held[name]), 1),
+                    )
+                    for fold in self.folds
+                ]
+            )
+            for name in self.names
+        }
 
     def take_starts(self, trained: Trained) -> None:
         """Lay out the shared models for those that start from them."""

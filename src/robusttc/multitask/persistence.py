@@ -44,7 +44,7 @@ class Fitted:
         The models.
     strategy, settings, seed
         How they were trained.
-    weights, starts, verdict, components, right
+    weights, starts, verdict, components, right, label_power
         What was decided and on what, see `robusttc.multitask.choosing.Choice`.
     trust
         How far probabilities can be trusted.
@@ -63,6 +63,7 @@ class Fitted:
     right: Right
     trust: TrustReport
     without_validation: tuple[int, ...]
+    label_power: float = 0.0
 
     @classmethod
     def of(
@@ -92,6 +93,7 @@ class Fitted:
             {} if choice is None else choice.right,
             trust,
             without_validation,
+            0.0 if choice is None else choice.label_power,
         )
 
     @property
@@ -145,6 +147,7 @@ def save_fitted(fitted: Fitted, folder: str | PathLike[str]) -> None:
         "components": {name: estimate.to_dict() for name, estimate in fitted.components.items()},
         "trust": fitted.trust.to_dict(),
         "without_validation": list(fitted.without_validation),
+        "label_power": fitted.label_power,
         "tasks": [dataclasses.asdict(task) for task in serving.tasks.values()],
         "familiar": familiar,
         "reader": reader,
@@ -185,6 +188,7 @@ def fitted_from(settings: Mapping[str, Any], arrays: Arrays, *, device: str) -> 
                 **values,
                 "label_names": tuple(values["label_names"]),
                 "weights": weights_from(values["weights"]),
+                "offsets": tuple(values.get("offsets", ())),
             }
         )
         for values in settings["tasks"]
@@ -237,6 +241,7 @@ def fitted_from(settings: Mapping[str, Any], arrays: Arrays, *, device: str) -> 
         right,
         TrustReport.from_dict(settings["trust"]),
         tuple(settings["without_validation"]),
+        settings.get("label_power", 0.0),
     )
 
 

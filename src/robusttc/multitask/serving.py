@@ -17,6 +17,7 @@ from robusttc.learning.calibration import sharpen
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.scope import ScopeModel
 from robusttc.multitask.components import COMPONENTS, OwnModel, Shared
+from robusttc.multitask.label_power import tilt
 from robusttc.multitask.weighing import Weights, weigh
 
 __all__ = ["CLUSTER_ONLY", "OWN_ONLY", "ServedTask", "Serving"]
@@ -46,6 +47,8 @@ class ServedTask:
         How much ``own``, ``shared`` and ``cluster`` model count for it.
     temperature
         What its probabilities are softened with.
+    offsets
+        What is added to the log-probability of each label, for how frequent it is; none where nothing is.
     """
 
     name: str
@@ -54,6 +57,7 @@ class ServedTask:
     may_share: bool
     weights: Weights
     temperature: float = 1.0
+    offsets: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -137,7 +141,8 @@ class Serving:
         used = [place for place in range(len(COMPONENTS)) if new[place] > 0 or known[place] > 0]
         tables = [self.ask(COMPONENTS[place], task, inputs) for place in used]
         weights = Weights(tuple(new[place] for place in used), tuple(known[place] for place in used))
-        return weigh(tables, weights, familiar)
+        blended = weigh(tables, weights, familiar)
+        return tilt(blended, np.array(task.offsets)) if task.offsets else blended
 
     def ask(self, kind: str, task: ServedTask, inputs: FrozenInputs) -> Probabilities:
         """Give the probabilities of one model of a task."""

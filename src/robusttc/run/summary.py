@@ -89,6 +89,7 @@ def describe_multitask(outcome: Outcome) -> dict[str, Any]:
         "verdict": None if model.verdict_ is None else model.verdict_.to_dict(),
         "clusters_serve": bool(model.starts_),
         "weights": model.weights_,
+        "label_power": model.label_power_,
         "components": {name: estimate.to_dict() for name, estimate in model.components_.items()},
     }
 

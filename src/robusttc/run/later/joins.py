@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from robusttc.learning.intervals import Estimate
 from robusttc.multitask.deciding_join import expected_gain, pays, usable_weights, weigh_kinds
 from robusttc.multitask.joined import JoinedTask, longer_reader, parts_of, serve_joined
 from robusttc.multitask.joining import STAGE, JoinMaterial, NewTask, join_unit, lay_out_task
+from robusttc.multitask.label_power import find_offsets, log_shares, tilt
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.serving import OWN_ONLY, ServedTask, Serving
 from robusttc.multitask.trusting import FEWEST_ROWS, draw_references, temperature_of
@@ -171,20 +173,23 @@ def put_together(task: Task, new: NewTask, read: Read, payload: Payload, fitted:
         if fitted.serving.familiar is not None and weights.new != weights.familiar:
             familiar = fitted.serving.familiar.find(task.name, task.texts.take(held))
         served = weigh_kinds(tables, weights, familiar)
+        if fitted.label_power > 0:
+            served = tilt(served, fitted.label_power * held_shares(new))
         is_right, own_right = served.argmax(axis=1) == codes, tables["own"].argmax(axis=1) == codes
         gain = expected_gain(is_right, own_right)
         if not pays(fitted, is_right, own_right):
             weights, served = OWN_ONLY, tables["own"]
     elif len(held):
         served = tables["own"]
-    known = ServedTask(task.name, task.label_names, new.cluster, task.may_share, weights)
+    offsets = () if weights == OWN_ONLY else find_offsets(new.part, fitted.label_power)
+    known = ServedTask(task.name, task.label_names, new.cluster, task.may_share, weights, offsets=offsets)
     later = JoinedTask(known, own, alone, heads, None, read.words, read.vectors, read.reader)
     serving = serve_joined(fitted.serving, later)
     rows = (served, codes) if served is not None else None
     temperature = find_temperature(task, new, serving, fitted, weights, rows)
     reference = serving.represent(task.name, new.inputs.take(draw_references(new.part, fitted.seed)))
     later = JoinedTask(
-        ServedTask(task.name, task.label_names, new.cluster, task.may_share, weights, temperature),
+        dataclasses.replace(known, temperature=temperature),
         own,
         alone,
         heads,
@@ -196,6 +201,14 @@ def put_together(task: Task, new: NewTask, read: Read, payload: Payload, fitted:
     serving = serve_joined(fitted.serving, later)
     asked = {kind: Asked(serving, kind) for kind in ("own", "shared", "cluster")}
     return Joined(later, gain, judge(task, serving, asked))
+
+
+def held_shares(new: NewTask) -> NDArray[np.float64]:
+    """Give for every held-out row how frequent labels are among the rows that its fold was trained on."""
+    n_labels = new.part.n_labels
+    return np.concatenate(
+        [np.tile(log_shares(fold.part.codes, n_labels), (len(fold.held), 1)) for fold in new.folds]
+    )
 
 
 def find_temperature(
