@@ -70,10 +70,10 @@ def show_ours(headline: Headline, texts: str) -> str:
     own, other = (estimate_row(row, texts) for row in (comparison.first, comparison.second))
     if own is None or other is None:
         return NOT_RUN
-    return (
-        f"{100 * own.mean:.1f}, **{show_difference(comparison)}** over {comparison.second.title} "
-        f"({100 * other.mean:.1f})"
-    )
+    shown = show_difference(comparison)
+    if comparison.difference.above_zero:
+        shown = f"**{shown}**"
+    return f"{100 * own.mean:.1f}, {shown} over {comparison.second.title} ({100 * other.mean:.1f})"
 
 
 def explain_table() -> str:
@@ -85,7 +85,7 @@ def explain_table() -> str:
         "paper's best number of clusters, and is compared with the best baseline of the same encoder; *our "
         "default* with the best of all baselines, tuned regression on sentence vectors among them. Best is "
         "what is best on these test rows, the hardest choice for us. *Novel* texts occur in no other "
-        "task.\n\n"
+        "task. Bold: the interval is above zero.\n\n"
         "All pages are written by `python -m benchmarks.paper.pages` from the JSON beside them, which names "
         "data hash, seeds, settings, versions and times; `python -m benchmarks.paper.pages --check` tells "
         "whether they still are what it gives. Whoever distrusts a figure can try its command with `--quick`."

@@ -30,7 +30,7 @@ from functools import partial
 
 from benchmarks.paper import diverse, intents_mtl
 from benchmarks.paper.figure_table import FigureTable, Options, parse_options
-from benchmarks.paper.table import Way
+from benchmarks.paper.table import Way, key_of
 from benchmarks.paper.why_trials import Condition, Trials
 
 __all__ = ["list_conditions", "main"]
@@ -65,16 +65,23 @@ def list_conditions(*, quick: bool) -> Iterator[Condition]:
         yield replace(condition, group="cnn", encoder="cnn")
 
 
+def way_of(condition: Condition) -> Way:
+    """Name a condition in the table."""
+    return Way(way=condition.way, group=condition.group, encoder=condition.encoder)
+
+
 def run(options: Options) -> FigureTable:
     """Make all records that are not there yet."""
     table = FigureTable(options.out, TABLE, "quick" if options.quick else "full")
     plans = {name: PLANS[name](options.quick) for name in options.sets}
     table.describe_sets({name: plan.data.tasks for name, plan in plans.items()})
+    conditions = list(list_conditions(quick=options.quick))
+    table.expect([key_of(way_of(one), seed=0, targets=name) for name in PLANS for one in conditions], {})
     for seed in range(options.seeds or 1):
         for name, plan in plans.items():
             trials = Trials(plan)
-            for condition in list_conditions(quick=options.quick):
-                way = Way(way=condition.way, group=condition.group, encoder=condition.encoder)
+            for condition in conditions:
+                way = way_of(condition)
                 if options.wants(way):
                     table.make(way, partial(trials.compare, condition, seed), seed=seed, targets=name)
     return table
