@@ -60,13 +60,16 @@ def condition_table(rows: Sequence[Row]) -> str:
 
 
 def draw_why(results: Results, title: str) -> str | None:
-    """Draw clusters less the model of all tasks, and less random clusters; a panel a set and encoder."""
+    """Draw clusters less the model of all tasks, and less random clusters; a panel a set and encoder.
+
+    A baseline that is not trained to its best is left out: beside it, one could see nothing else.
+    """
     import matplotlib as mpl
 
     mpl.use("svg")
     from matplotlib import pyplot
 
-    rows = order_rows(results)
+    rows = [row for row in order_rows(results) if "with the steps" not in row.way]
     panels = places(rows)
     if not panels:
         return None
@@ -87,7 +90,7 @@ def draw_why(results: Results, title: str) -> str | None:
             own = [row for row in rows if (row.targets, row.encoder) == (name, encoder)]
             points += draw_panel(axes, own)
             axes.set(title=f"{name}, {encoder}")
-        figure_.supxlabel("difference in points, with its 95 % interval over tasks")
+        grid.flat[-1].set_xlabel("difference in points, with its 95 % interval over tasks")
         figure_.suptitle(title)
         handles, labels = grid.flat[0].get_legend_handles_labels()
         figure_.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
@@ -118,6 +121,7 @@ def draw_panel(axes: Any, rows: Sequence[Row]) -> list[Point]:
             (row.way, f"{row.targets} {row.encoder}", name, *one) for row, one in zip(rows, read, strict=True)
         ]
     axes.axvline(0, color="black", linestyle=":", linewidth=1)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_yticks(range(len(rows)), [row.way for row in reversed(rows)])
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
