@@ -7,7 +7,7 @@ cannot outlive the figures they were written for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchmarks.paper.claims import PAPER_GROUPS, is_few_shot
 from benchmarks.paper.comparing import compare_rows, show_difference
@@ -80,13 +80,9 @@ def say_baseline(tables: Mapping[str, Results]) -> str:
 def say_steps(rows: Sequence[Row]) -> str:
     """Say what a model of all tasks that is trained too little would have made of the claim."""
     parts = []
-    for name, encoder in places(rows):
-        base = find(rows, BASE, name, encoder)
-        short = next((row for row in own(rows, name, encoder) if "with the steps" in row.way), None)
-        if base is None or short is None:
-            continue
+    for place, base, short in beside_base(rows, "with the steps"):
         parts.append(
-            f"{name}, {encoder}: {figure(short, 'holistic')} % in place of {figure(base, 'holistic')} %, "
+            f"{place}: {figure(short, 'holistic')} % in place of {figure(base, 'holistic')} %, "
             f"and clusters {word(short, 'clusters_less_holistic_all')}"
         )
     if not parts:
@@ -101,14 +97,10 @@ def say_steps(rows: Sequence[Row]) -> str:
 def say_phrases(rows: Sequence[Row]) -> str:
     """Say how much of the gain of sharing is texts that several tasks have."""
     parts = []
-    for name, encoder in places(rows):
-        base = find(rows, BASE, name, encoder)
-        without = next((row for row in own(rows, name, encoder) if "no text of another" in row.way), None)
-        if base is None or without is None:
-            continue
-        gain = "holistic_less_single"
+    gain = "holistic_less_single"
+    for place, base, without in beside_base(rows, "no text of another"):
         parts.append(
-            f"{name}, {encoder}: {told(base, f'{gain}_all')} on all, {told(base, f'{gain}_novel')} on novel "
+            f"{place}: {told(base, f'{gain}_all')} on all, {told(base, f'{gain}_novel')} on novel "
             f"texts; with those texts out of training {told(without, f'{gain}_all')}, and clusters "
             f"{word(without, 'clusters_less_holistic_all')}"
         )
@@ -118,6 +110,15 @@ def say_phrases(rows: Sequence[Row]) -> str:
         "**Is it phrases that many tasks share?** One model of all tasks has them all, that of a cluster "
         f"only some. What the former gains over single tasks: {'; '.join(parts)}."
     )
+
+
+def beside_base(rows: Sequence[Row], words: str) -> Iterator[tuple[str, Row, Row]]:
+    """Give for each set and encoder the row without changes, and the one whose way has these words."""
+    for name, encoder in places(rows):
+        base = find(rows, BASE, name, encoder)
+        changed = next((row for row in own(rows, name, encoder) if words in row.way), None)
+        if base is not None and changed is not None:
+            yield f"{name}, {encoder}", base, changed
 
 
 def say_changes(rows: Sequence[Row], group: str, question: str) -> str:

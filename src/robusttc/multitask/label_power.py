@@ -8,7 +8,7 @@ takes it at its word. A power above 0 must have proved to pay on out-of-fold row
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from robusttc.learning.intervals import difference_interval
 from robusttc.multitask.joint_steps import TaskPart
 
-__all__ = ["POWERS", "choose_power", "find_offsets", "log_shares", "tilt"]
+__all__ = ["POWERS", "choose_power", "find_offsets", "log_shares", "shares_by_fold", "tilt"]
 
 POWERS = (0.25, 0.5, 0.75, 1.0)
 
@@ -34,6 +34,19 @@ def log_shares(codes: Numbers, n_labels: int) -> NDArray[np.float64]:
     """
     counts = np.bincount(codes, minlength=n_labels) + 1.0
     return np.asarray(np.log(counts / counts.sum()))
+
+
+def shares_by_fold(folds: Iterable[tuple[TaskPart, int]]) -> NDArray[np.float64]:
+    """Give `log_shares` for every held-out row of a task, from what its fold was trained on.
+
+    Parameters
+    ----------
+    folds
+        The training rows of each fold, and how many rows it holds out.
+    """
+    return np.concatenate(
+        [np.tile(log_shares(part.codes, part.n_labels), (n_held, 1)) for part, n_held in folds]
+    )
 
 
 def find_offsets(part: TaskPart, power: float) -> tuple[float, ...]:

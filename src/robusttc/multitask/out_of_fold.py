@@ -16,7 +16,7 @@ from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.groups import members
 from robusttc.multitask.joint import TaskPart
-from robusttc.multitask.label_power import log_shares
+from robusttc.multitask.label_power import shares_by_fold
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.task_rows import deal_all_folds, make_part
 from robusttc.multitask.training import Trained, train_all
@@ -212,15 +212,7 @@ class OutOfFold:
     def log_shares(self) -> Table:
         """Give for every held-out row how frequent labels are among the rows that its fold was trained on."""
         return {
-            name: np.concatenate(
-                [
-                    np.tile(
-                        log_shares(fold.parts[name].codes, fold.parts[name].n_labels),
-                        (len(fold.held[name]), 1),
-                    )
-                    for fold in self.folds
-                ]
-            )
+            name: shares_by_fold((fold.parts[name], len(fold.held[name])) for fold in self.folds)
             for name in self.names
         }
 

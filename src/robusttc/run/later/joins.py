@@ -20,7 +20,7 @@ from robusttc.learning.intervals import Estimate
 from robusttc.multitask.deciding_join import expected_gain, pays, usable_weights, weigh_kinds
 from robusttc.multitask.joined import JoinedTask, longer_reader, parts_of, serve_joined
 from robusttc.multitask.joining import STAGE, JoinMaterial, NewTask, join_unit, lay_out_task
-from robusttc.multitask.label_power import find_offsets, log_shares, tilt
+from robusttc.multitask.label_power import find_offsets, shares_by_fold, tilt
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.serving import OWN_ONLY, ServedTask, Serving
 from robusttc.multitask.trusting import FEWEST_ROWS, draw_references, temperature_of
@@ -174,7 +174,8 @@ def put_together(task: Task, new: NewTask, read: Read, payload: Payload, fitted:
             familiar = fitted.serving.familiar.find(task.name, task.texts.take(held))
         served = weigh_kinds(tables, weights, familiar)
         if fitted.label_power > 0:
-            served = tilt(served, fitted.label_power * held_shares(new))
+            shares = shares_by_fold((fold.part, len(fold.held)) for fold in new.folds)
+            served = tilt(served, fitted.label_power * shares)
         is_right, own_right = served.argmax(axis=1) == codes, tables["own"].argmax(axis=1) == codes
         gain = expected_gain(is_right, own_right)
         if not pays(fitted, is_right, own_right):
@@ -201,14 +202,6 @@ def put_together(task: Task, new: NewTask, read: Read, payload: Payload, fitted:
     serving = serve_joined(fitted.serving, later)
     asked = {kind: Asked(serving, kind) for kind in ("own", "shared", "cluster")}
     return Joined(later, gain, judge(task, serving, asked))
-
-
-def held_shares(new: NewTask) -> NDArray[np.float64]:
-    """Give for every held-out row how frequent labels are among the rows that its fold was trained on."""
-    n_labels = new.part.n_labels
-    return np.concatenate(
-        [np.tile(log_shares(fold.part.codes, n_labels), (len(fold.held), 1)) for fold in new.folds]
-    )
 
 
 def find_temperature(
