@@ -42,6 +42,7 @@ def make_plan(quick: bool) -> Plan:
         frozen_single=small,
         multitask=paper_multitask(quick=quick, epochs=EPOCHS),
         fewshot=paper_fewshot(quick=quick),
+        tuned=() if quick else ("fewshot",),
         draws=1,
     )
 
