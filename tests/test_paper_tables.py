@@ -19,7 +19,7 @@ from benchmarks.paper.setfit import SetFitLearner, describe
 from benchmarks.paper.sets import cut_rows, draw_over_kinds, split_validation, weigh_training
 from benchmarks.paper.table import Cost, Figures, Table, Way
 from benchmarks.report import SHARED
-from benchmarks.setfit_run import hash_given
+from benchmarks.setfit_run import hash_given, try_heads
 
 from robusttc import Task, TaskSet, measure_transfer
 from robusttc.errors import StoreError
@@ -136,13 +136,33 @@ def test_scores_of_a_subset_are_those_of_all(instrument: Any) -> None:
 def test_setfit_is_read_where_it_was_run_on_the_same_rows(tmp_path: Path) -> None:
     task = Task("a", ["one", "two", "three", "four"], list("xyxy"), ["train", "train", "test", "test"])
     other = Task("a", ["one", "two!", "three", "four"], list("xyxy"), ["train", "train", "test", "test"])
-    row = {"given": hash_given(describe(task)), "right": [True, False]}
+    row: dict[str, Any] = {"given": hash_given(describe(task)), "right": [True, False]}
     (tmp_path / "kept.json").write_text(json.dumps([row]))
     learner = SetFitLearner(tmp_path / "kept.json")
     assert learner.adapt(task).predict(["three", "four"]).tolist() == ["x", None]
     if importlib.util.find_spec("setfit") is None:
         with pytest.raises(ModuleNotFoundError, match="not installed"):
             learner.adapt(other).predict(["three", "four"])
+        # Results without the other heads are none for a row that asks for one.
+        with pytest.raises(ModuleNotFoundError, match="not installed"):
+            SetFitLearner(tmp_path / "kept.json", C=30.0).adapt(task).predict(["three", "four"])
+    row["right_of_head"] = {"30": [False, True]}
+    (tmp_path / "kept.json").write_text(json.dumps([row]))
+    learner = SetFitLearner(tmp_path / "kept.json", C=30.0)
+    assert learner.adapt(task).predict(["three", "four"]).tolist() == [None, "y"]
+
+
+def test_heads_on_the_vectors_of_setfit_are_right_where_these_tell_labels_apart() -> None:
+    class Body:
+        def encode(self, texts: list[str], **_: object) -> np.ndarray:
+            return np.asarray([[1.0, 0.0] if text.startswith("x") else [0.0, 1.0] for text in texts])
+
+    # The last is a text that looks like one label and has the other.
+    test = {"texts": ["x4", "y4", "x5"], "labels": ["x", "y", "y"]}
+    task = {"train": {"texts": ["x1", "x2", "x3", "y1"], "labels": list("xxxy")}, "test": test}
+    right = try_heads(Body(), task, [0, 0, 0, 1], ["x", "y"])
+    assert set(right) == {"1", "3", "10", "30", "100", "300", "1000", "3000", "10000"}
+    assert all(head == [True, True, False] for head in right.values())
 
 
 def test_table_refuses_other_files(tmp_path: Path) -> None:

@@ -221,13 +221,16 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
         )
     smallest = min(plan.data.new_targets, key=lambda key: len(plan.data.new_targets[key]))
     if len(plan.data.new_targets[smallest]) <= 12:
+        limits: dict[str, Any] = {"targets": (smallest,), "is_random": False, "max_draws": 1}
+        said = {"seed of SetFit": SetFitLearner.seed}
         trials.append(
-            Trial(
-                way=way("SetFit"),
-                fit=lambda _: Learned(model=SetFitLearner(), settings={"seed of SetFit": SetFitLearner.seed}),
-                targets=(smallest,),
-                is_random=False,
-                max_draws=1,
-            )
+            Trial(way=way("SetFit"), fit=lambda _: Learned(model=SetFitLearner(), settings=said), **limits)
         )
+
+        def with_tuned_head(seed: int) -> Learned:
+            tuned = tune_on_sources(plan, sources, LogisticRegressionBaseline, seed)
+            C = float(tuned.extra["chosen"])
+            return dataclasses.replace(tuned, model=SetFitLearner(C=C), settings={**said, "C of the head": C})
+
+        trials.append(Trial(way=way("SetFit, tuned head"), fit=with_tuned_head, **limits))
     return trials

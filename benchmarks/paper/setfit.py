@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +42,23 @@ def describe(task: Task) -> dict[str, Any]:
 
 
 class SetFitLearner:
-    """Trains SetFit on each target, or finds what it reached there."""
+    """Trains SetFit on each target, or finds what it reached there.
+
+    With `C`, SetFit's head gives way to a balanced regression with this C on the vectors that it trained.
+    """
 
     seed = setfit_run.SEED
 
-    def __init__(self, kept: Path = KEPT) -> None:
+    def __init__(self, kept: Path = KEPT, *, C: float | None = None) -> None:
         rows = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else []
-        self.kept: dict[str, dict[str, Any]] = {row["given"]: row for row in rows}
+        self.kept: dict[str, dict[str, Any]] = {
+            row["given"]: row for row in rows if C is None or "right_of_head" in row
+        }
+        self.C = C
 
     def adapt(self, task: Task) -> SetFitTarget:
         """Give the target; SetFit trains when texts to predict are there."""
-        return SetFitTarget(task, self.kept)
+        return SetFitTarget(task, self.kept, self.C)
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class SetFitTarget:
 
     task: Task
     kept: dict[str, dict[str, Any]]
-    epochs: int = field(default=1)
+    C: float | None = None
+    epochs: int = 1
 
     def predict(self, texts: list[str]) -> NDArray[np.object_]:
         """Train, and give the label of every text; where it was wrong, None, for only right ones count.
@@ -77,7 +84,8 @@ class SetFitTarget:
         result = self.kept.get(setfit_run.hash_given(described))
         if result is None:
             result = self._train(described)
-        right = np.asarray(result["right"], dtype=np.bool_)
+        of_head = result["right"] if self.C is None else result["right_of_head"][setfit_run.name_head(self.C)]
+        right = np.asarray(of_head, dtype=np.bool_)
         found = truth.copy()
         found[~right] = None
         return found
