@@ -313,14 +313,25 @@ def test_clusterings_are_judged_by_what_was_learned_on_them(tmp_path: Path) -> N
             del record["all"], record["novel"]
             record["figures"] = {"ari": percent / 200, "contrast": None}
             records.append(record)
+    for other, low in (("random, same sizes", 0.02), ("spectral on raw S", -0.01)):
+        name = f"accuracy, all texts: robust less {other}"
+        record = make_record(name, "differences", 0.0, targets="diverse, 3 seeds")
+        del record["all"], record["novel"]
+        record["figures"] = {"mean": low + 0.02, "low": low, "high": low + 0.04}
+        records.append(record)
     make_file(tmp_path, "clustering", records)
     results = reading.read_results(tmp_path / "clustering.json")
     found = {one.claim: one for one in claims.find_verdicts(results)}
     assert found["transfer as a similarity, above random clusters"].verdict() == verdicts.HOLDS
     assert found["robust completion above raw S"].verdict() != verdicts.HOLDS
     files = pages.make_pages(tmp_path, out=tmp_path)
-    assert "learned on: random, same sizes" in files["paper/clustering.md"]
-    assert "(clustering.svg)" in files["paper/clustering.md"]
+    page = files["paper/clustering.md"]
+    assert "(clustering.svg)" in page
+    assert "| diverse | random, same sizes |" in page
+    # Words follow the intervals: one has zero outside, one inside.
+    assert "on diverse ahead of *random, same sizes*, about even with *spectral on raw S*." in page
+    assert "| random, same sizes | **+4.0 [+2.0, +6.0]** |" in page
+    assert "| spectral on raw S | +1.0 [-1.0, +3.0] |" in page
     curves = pairs_plot.gather_curves(results)
     assert curves == {("ari", "diverse"): {name: [(10.0, 0.05), (100.0, 0.5)] for name, _ in methods[:2]}}
 

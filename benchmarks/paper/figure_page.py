@@ -1,4 +1,4 @@
-"""The page of a table of figures (the clustering, the theorem, the cost), written from its JSON."""
+"""The page of a table of figures that has none of its own (the cost), written from its JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from benchmarks.paper.subjects import Subject
 from benchmarks.paper.table_page import verdict_section
 
 # What is asked first comes first.
-ORDER = (
-    *("learned", "differences", "method", "scores", "filter", "pairs"),
-    *("end to end", "ours", "plain"),
-)
+ORDER = ("end to end", "ours", "plain")
 
 
 def write_figure_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:

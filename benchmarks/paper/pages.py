@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.paper.claims import find_verdicts
+from benchmarks.paper.clustering_page import write_clustering_page
 from benchmarks.paper.figure_page import write_figure_page
 from benchmarks.paper.figures import draw_table, same_plot
 from benchmarks.paper.headlines import find_headlines
@@ -33,7 +34,7 @@ from benchmarks.paper.why_page import draw_why, write_why_page
 __all__ = ["main", "make_pages", "stale_pages", "write_pages"]
 
 PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs, "why": draw_why}
-PAGES = {"theorem": write_theorem_page, "why": write_why_page}
+PAGES = {"clustering": write_clustering_page, "theorem": write_theorem_page, "why": write_why_page}
 DOCS = Path(__file__).parent.parent.parent / "docs" / "results"
 README = "../../README.md"  # of the project, from the folder of results
 
