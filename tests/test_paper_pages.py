@@ -21,8 +21,10 @@ from robusttc.learning.intervals import Estimate, difference_interval
 CNN, SENTENCE, OURS, TODAY = reading.GROUPS
 N_TASKS = 40
 MODULES = (
+    "clustering_page",
     "comparing",
-    "figure_page",
+    "cost_page",
+    "figure_rows",
     "figures",
     "notes",
     "overview_page",
@@ -57,6 +59,12 @@ def make_record(
         "peak_mib": 100,
         "extra": {},
     }
+
+
+def make_figures(way: str, group: str, targets: str, **figures: Any) -> dict[str, Any]:
+    """Make a record of figures, without accuracies."""
+    record = make_record(way, group, 0.0, targets=targets) | {"figures": figures}
+    return {name: value for name, value in record.items() if name not in ("all", "novel")}
 
 
 def make_file(folder: Path, table: str, records: list[dict[str, Any]], setting: str = "full") -> None:
@@ -309,16 +317,12 @@ def test_clusterings_are_judged_by_what_was_learned_on_them(tmp_path: Path) -> N
     ]
     for method, _ in methods[:2]:
         for percent in (10, 100):
-            record = make_record(f"{method}, {percent} % of pairs", "pairs", 0.0, targets="diverse")
-            del record["all"], record["novel"]
-            record["figures"] = {"ari": percent / 200, "contrast": None}
-            records.append(record)
+            way = f"{method}, {percent} % of pairs"
+            records.append(make_figures(way, "pairs", "diverse", ari=percent / 200, contrast=None))
     for other, low in (("random, same sizes", 0.02), ("spectral on raw S", -0.01)):
-        name = f"accuracy, all texts: robust less {other}"
-        record = make_record(name, "differences", 0.0, targets="diverse, 3 seeds")
-        del record["all"], record["novel"]
-        record["figures"] = {"mean": low + 0.02, "low": low, "high": low + 0.04}
-        records.append(record)
+        way = f"accuracy, all texts: robust less {other}"
+        ends = {"low": low, "high": low + 0.04}
+        records.append(make_figures(way, "differences", "diverse, 3 seeds", mean=low + 0.02, **ends))
     make_file(tmp_path, "clustering", records)
     results = reading.read_results(tmp_path / "clustering.json")
     found = {one.claim: one for one in claims.find_verdicts(results)}
@@ -334,6 +338,36 @@ def test_clusterings_are_judged_by_what_was_learned_on_them(tmp_path: Path) -> N
     assert "| spectral on raw S | +1.0 [-1.0, +3.0] |" in page
     curves = pairs_plot.gather_curves(results)
     assert curves == {("ari", "diverse"): {name: [(10.0, 0.05), (100.0, 0.5)] for name, _ in methods[:2]}}
+
+
+def test_cost_page_compares_part_by_part(tmp_path: Path) -> None:
+    seconds = {
+        "plain: single-task models, one by one": 600.0,
+        "plain: all pairs of the paper's S, a torch loop a pair": 400_000.0,
+        "plain: completion, textbook inexact ALM": 1.0,
+        "plain: completion, semidefinite program (SCS)": 1e9,
+        "ours: the paper's S, single-task models included": 200.3,
+        "ours: completion": 2.0,
+    }
+    records = [
+        make_figures(way, way.partition(":")[0], "bots175", estimated_seconds=one, largest_n_measured=96)
+        for way, one in seconds.items()
+    ]
+    both = {"plain_seconds": 400_601.0, "ours_seconds": 202.3, "ratio": 1980.2}
+    records.append(make_figures("end to end", "end to end", "bots175", **both))
+    stages = {"stage: encode": 1.0, "stage: transfer": 5.0}
+    records += [make_figures("fit", "stages", "bots175", wall_seconds=70.0, n_tasks=175)]
+    records += [make_figures(way, "stages", "bots175", wall_seconds=one) for way, one in stages.items()]
+    make_file(tmp_path, "cost", records)
+    page = pages.make_pages(tmp_path, out=tmp_path)["paper/cost.md"]
+    assert "| bots175 | all pairs | 4.6 days | 3:22 min | **2,000 times** |" in page
+    assert "| bots175 | scores and single-task models | 4.6 days | 3:20 min | **2,000 times** |" in page
+    # What is slower is said to be, and models of clusters that were not run have no row.
+    assert "| bots175 | completion | 1.0 s | 2.0 s | 2 times slower |" in page
+    assert "| bots175 | models of clusters |" not in page
+    assert page.index("| transfer |") < page.index("| encode |")
+    assert "175 tasks" in page
+    assert "(cost.svg)" in page
 
 
 def test_theorem_page_counts_what_was_certified(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from benchmarks.completion_page import table
 from benchmarks.paper.claims import find_verdicts
 from benchmarks.paper.comparing import estimate_row, show_estimate
-from benchmarks.paper.figure_page import show_values
+from benchmarks.paper.figure_rows import show_values
 from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
 from benchmarks.paper.pairs_plot import MARKS, gather_curves
 from benchmarks.paper.reading import Results, Row, mean

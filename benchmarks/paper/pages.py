@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.paper.claims import find_verdicts
 from benchmarks.paper.clustering_page import write_clustering_page
-from benchmarks.paper.figure_page import write_figure_page
+from benchmarks.paper.cost_page import draw_cost, write_cost_page
 from benchmarks.paper.figures import draw_table, same_plot
 from benchmarks.paper.headlines import find_headlines
 from benchmarks.paper.overview_page import write_overview
@@ -33,8 +33,13 @@ from benchmarks.paper.why_page import draw_why, write_why_page
 
 __all__ = ["main", "make_pages", "stale_pages", "write_pages"]
 
-PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs, "why": draw_why}
-PAGES = {"clustering": write_clustering_page, "theorem": write_theorem_page, "why": write_why_page}
+PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs, "cost": draw_cost, "why": draw_why}
+PAGES = {
+    "clustering": write_clustering_page,
+    "cost": write_cost_page,
+    "theorem": write_theorem_page,
+    "why": write_why_page,
+}
 DOCS = Path(__file__).parent.parent.parent / "docs" / "results"
 README = "../../README.md"  # of the project, from the folder of results
 
@@ -69,13 +74,12 @@ def make_subject(subject: Subject, results: Results | None) -> dict[str, str]:
     page = f"paper/{subject.name}.md"
     quick = "QUICK, " if results is not None and results.is_quick else ""
     if not subject.has_accuracies:
-        drawn = None
-        if results is not None and subject.name in PLOTS:
-            drawn = PLOTS[subject.name](results, f"{quick}{subject.title}")
+        drawn = None if results is None else PLOTS[subject.name](results, f"{quick}{subject.title}")
         if drawn is not None:
             files[f"paper/{subject.name}.svg"] = drawn
-        write = PAGES.get(subject.name, write_figure_page)
-        files[page] = write(subject, results, plot=None if drawn is None else f"{subject.name}.svg")
+        files[page] = PAGES[subject.name](
+            subject, results, plot=None if drawn is None else f"{subject.name}.svg"
+        )
         return files
     plots = {}
     for targets in results.targets() if results is not None else []:

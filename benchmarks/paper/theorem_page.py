@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.completion_page import table
-from benchmarks.paper.figure_page import group_section, show_values
+from benchmarks.paper.figure_rows import group_section, show_values
 from benchmarks.paper.figures import STYLE, hash_points, write_svg
 from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
 from benchmarks.paper.reading import Results, Row

@@ -1,4 +1,4 @@
-"""The page of a table of figures that has none of its own (the cost), written from its JSON."""
+"""How pages show figures: a group of rows as tables, a figure of several seeds with its range."""
 
 from __future__ import annotations
 
@@ -6,29 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.completion_page import table
-from benchmarks.paper.claims import find_verdicts
 from benchmarks.paper.comparing import estimate_row, show_estimate
-from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
-from benchmarks.paper.reading import TEXTS, Results, Row
-from benchmarks.paper.subjects import Subject
-from benchmarks.paper.table_page import verdict_section
-
-# What is asked first comes first.
-ORDER = ("end to end", "ours", "plain")
-
-
-def write_figure_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:
-    """Give the page of a table of figures; `plot` is the file of its plot."""
-    if results is None:
-        return missing_page(subject)
-    parts = [opening(subject, results), protocol(subject), differences(subject)]
-    if plot:
-        parts.append(f"![{subject.title}]({plot})")
-    there = {row.group for row in results.rows}
-    for group in [*(name for name in ORDER if name in there), *sorted(there - set(ORDER))]:
-        parts += [group_section(group, [row for row in results.rows if row.group == group])]
-    parts.append(verdict_section(find_verdicts(results)))
-    return "\n\n".join(part for part in parts if part) + "\n"
+from benchmarks.paper.reading import TEXTS, Row
 
 
 def group_section(group: str, rows: Sequence[Row]) -> str:
