@@ -160,10 +160,10 @@ def say_pairs(results: Results) -> str:
         robust, raw = (dict(lines[method]) for method in MARKS)
         most = max(robust)
         enough = least(robust, {percent for percent in robust if robust[percent] >= NEARLY * robust[most]})
-        ahead = least(robust, {percent for percent in robust if robust[percent] > raw[percent]})
-        above = f"robust is above raw S from {ahead:g} %" if ahead else "robust is not above raw S for good"
+        ahead = [f"{percent:g}" for percent in sorted(robust) if robust[percent] > raw[percent]]
+        above = f"the mean of robust is above that of raw S at {', '.join(ahead) or 'no'} %"
         share = f"{100 * NEARLY:.0f} % of the contrast"
-        parts.append(f"{name}: {enough:g} % of the pairs give {share} of {most:g} %; {above}")
+        parts.append(f"{name}: {enough:g} % of the pairs give {share} of {most:g} %, {above}")
     return f"**Shares of the pairs**: {'; '.join(parts)}." if parts else ""
 
 
