@@ -16,7 +16,7 @@ from benchmarks.paper.cost_parts import CostSet
 from benchmarks.paper.figure_table import FigureTable, Measured
 from benchmarks.paper.plain_way import PlainWay, Sampled
 from benchmarks.paper.table import Way
-from benchmarks.paper.theorem_cells import Cell, as_scores, measure_cell
+from benchmarks.paper.theorem_cells import Cell, as_scores, judge_draw, measure_cell
 from benchmarks.paper.why_trials import drop_phrases
 from benchmarks.planted import plant
 from benchmarks.report import SHARED
@@ -131,6 +131,13 @@ def test_recovery_begins_where_there_are_entries_enough() -> None:
     assert (many["x_exact"], many["clusters_exact"], many["certified_right"]) == (1.0, 1.0, 1.0)
     assert few["certified_wrong"] == many["certified_wrong"] == 0.0
     assert not Cell(50, 2, 0.0, 4.0).is_possible
+
+
+def test_a_certificate_is_judged_by_the_tasks_that_it_covers() -> None:
+    # The one entry of a task within its cluster is wrong in this draw: it is alone, and X separates it not.
+    drawn = judge_draw(Cell(100, 4, 0.05, 1), 2)
+    assert not drawn["clusters_exact"]
+    assert drawn["covered_exact"]
 
 
 def test_a_transition_is_the_last_crossing_of_one_half() -> None:

@@ -11,9 +11,11 @@ draws. Figures of a cell, as shares of its draws:
   theorem promises. Where no lambda would do, X is not that of Eq. 2 and this is 0;
 * ``x_rounds``: the same after rounding X to 0 and 1;
 * ``clusters_exact``: the clusters are the planted ones, each task;
-* ``certified_right``, ``certified_wrong``, ``not_certified``: what the certificate says, beside whether the
-  clusters are exact; ``certified_wrong`` must be 0. ``least_agreement_certified`` is the lowest adjusted
-  Rand index of a certified draw;
+* ``certified_right``, ``certified_not_all``, ``certified_wrong``, ``not_certified``: what the certificate
+  says, beside whether the clusters are exact: of all tasks; of those that it covers, which are the assigned
+  ones that X separates (99 % at least), while one that it does not cover is not where it was planted; not
+  even of those. The last must be 0. ``least_agreement_certified`` is the lowest adjusted Rand index of a
+  certified draw, all tasks counted;
 * ``likely_right``, ``likely_wrong``: of the draws that are called likely.
 
 Deviation: the theorem speaks of X for a lambda in its interval, which is empty unless hardly anything is

@@ -61,6 +61,10 @@ def judge_draw(cell: Cell, draw: int) -> dict[str, Any]:
         warnings.simplefilter("ignore", DoubtWarning)
         model = RobustTaskClustering(rule="any", random_state=draw).fit(as_scores(data))
     truth = (data.labels[:, None] == data.labels).astype(np.float64)
+    # A certificate covers the assigned tasks that X separates.
+    covered = model.labels_ >= 0
+    covered[list(model.diagnosis_.not_separated)] = False
+    is_listed = model.diagnosis_.n_not_separated == len(model.diagnosis_.not_separated)
     off = float(np.abs(model.similarity_.dense() - truth).max())
     is_optimum = "spectral" not in model.certificate_.method and model.certificate_.converged
     return {
@@ -69,6 +73,8 @@ def judge_draw(cell: Cell, draw: int) -> dict[str, Any]:
         # A task without a cluster is not where it was planted.
         "clusters_exact": bool((model.labels_ >= 0).all())
         and adjusted_rand_score(data.labels, model.labels_) == 1.0,
+        "covered_exact": is_listed
+        and adjusted_rand_score(data.labels[covered], model.labels_[covered]) == 1.0,
         "agreement": float(adjusted_rand_score(data.labels, model.labels_)),
         "verdict": model.diagnosis_.verdict,
         "window_empty": "spectral" in model.certificate_.method,
@@ -90,11 +96,16 @@ def measure_cell(cell: Cell, draws: int) -> Measured:
         return float(np.mean(chosen))
 
     certified = [one for one in drawn if one["verdict"] == "certified"]
+    likely = [one for one in drawn if one["verdict"] == "likely"]
     figures: dict[str, float | None] = {name: share([one[name] for one in drawn]) for name in FIGURES}
-    for word, name in (("certified", "certified"), ("likely", "likely")):
-        for is_right, end in ((True, "right"), (False, "wrong")):
-            said = [one["verdict"] == word and one["clusters_exact"] == is_right for one in drawn]
-            figures[f"{name}_{end}"] = share(said)
+    shares = {
+        "certified_right": [one["clusters_exact"] for one in certified],
+        "certified_not_all": [one["covered_exact"] and not one["clusters_exact"] for one in certified],
+        "certified_wrong": [not one["covered_exact"] for one in certified],
+        "likely_right": [one["clusters_exact"] for one in likely],
+        "likely_wrong": [not one["clusters_exact"] for one in likely],
+    }
+    figures |= {name: sum(own) / draws for name, own in shares.items()}
     figures["not_certified"] = 1.0 - len(certified) / draws
     figures["mean_agreement"] = float(np.mean([one["agreement"] for one in drawn]))
     figures["least_agreement_certified"] = min((one["agreement"] for one in certified), default=None)

@@ -58,7 +58,7 @@ def find_cells(results: Results) -> list[Row]:
 def count_certified(results: Results) -> dict[str, int]:
     """Count the draws of all cells, and those that were certified or called likely, right and wrong."""
     rows = find_cells(results)
-    names = ("certified_right", "certified_wrong", "likely_right", "likely_wrong")
+    names = ("certified_right", "certified_not_all", "certified_wrong", "likely_right", "likely_wrong")
     counts = {name: count_draws(rows, name) for name in names}
     return counts | {"draws": sum(int(row.figures["draws"][0]) for row in rows), "cells": len(rows)}
 
@@ -68,7 +68,8 @@ def certificate_section(results: Results) -> str:
     counts = count_certified(results)
     said = (
         f"{counts['draws']:,} draws in {counts['cells']:,} cells. Certified: {counts['certified_right']:,} "
-        f"right, **{counts['certified_wrong']:,} wrong**. Called likely: {counts['likely_right']:,} right, "
+        f"right, {counts['certified_not_all']:,} right but for tasks that the certificate does not cover, "
+        f"**{counts['certified_wrong']:,} wrong**. Called likely: {counts['likely_right']:,} right, "
         f"{counts['likely_wrong']:,} wrong. Right means that every task is in its planted cluster."
     )
     return f"## What the certificate is worth\n\n{said}"

@@ -683,6 +683,19 @@ def test_unassigned_tasks_are_listed_and_take_no_part() -> None:
     assert diagnosis.n_components == 2
     assert diagnosis.verdict == "certified", diagnosis.sentence
     assert any(advice.startswith("1 task has no cluster") for advice in diagnosis.advice)
+    assert diagnosis.sentence.endswith(" Nothing is certified of 1 task without a cluster.")
+
+
+def test_a_certificate_says_which_tasks_it_does_not_cover() -> None:
+    Y, observed, labels = planted([40, 40, 40], 0.5, 0.05, 0)
+    problem, start, completion = complete(Y, observed)
+    whole = diagnose(None, None, problem, start, completion, labels)
+    assert (whole.verdict, whole.n_not_separated) == ("certified", 0)
+    assert "Nothing is certified of" not in whole.sentence
+    labels[7] = 2  # one of 120 tasks is said to be where the completed matrix does not have it
+    found = diagnose(None, None, problem, start, completion, labels)
+    assert (found.verdict, found.not_separated) == ("certified", (7,))
+    assert found.sentence.endswith(" Nothing is certified of 1 task that it does not separate.")
 
 
 def test_tasks_with_few_partners_are_listed() -> None:

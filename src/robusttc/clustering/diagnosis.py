@@ -72,7 +72,8 @@ class Diagnosis:
     ----------
     verdict
         ``certified``: completion is proven optimal, at a lambda within its window, and X separates the
-        clusters. ``likely``: not proven, but the signal-to-noise ratio is one at which clusters were right.
+        clusters; this covers the tasks that X separates, which are at least 99 % of the assigned ones.
+        ``likely``: not proven, but the signal-to-noise ratio is one at which clusters were right.
         Else ``not supported``.
     sentence
         The verdict with its reason.

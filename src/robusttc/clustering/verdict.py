@@ -11,6 +11,7 @@ from typing import Literal
 
 from robusttc.clustering.completion.result import LambdaWindow
 from robusttc.scores import ScoreReliability
+from robusttc.wording import count
 
 __all__ = ["Findings", "give_advice", "pronounce"]
 
@@ -97,13 +98,23 @@ def pronounce(findings: Findings) -> tuple[Word, str]:
         return "certified", (
             f"Clusters are certified by these measurements: the completed matrix is proven to be within "
             f"{findings.gap:.1e} of the optimum and separates {findings.separated:.1%} of the tasks, and "
-            f"{strength}."
+            f"{strength}.{name_uncovered(findings)}"
         )
     if not is_likely:
         return "not supported", (
             f"Clusters are not supported by these measurements: {strength}; {hint}, and {doubt}."
         )
     return "likely", f"Clusters are likely by these measurements: {strength}, but {doubt}."
+
+
+def name_uncovered(findings: Findings) -> str:
+    """Say of how many tasks a certificate says nothing, as a sentence; empty if it covers all."""
+    parts = []
+    if findings.n_not_separated:
+        parts.append(f"{count(findings.n_not_separated, 'task')} that it does not separate")
+    if findings.n_unassigned:
+        parts.append(f"{count(findings.n_unassigned, 'task')} without a cluster")
+    return f" Nothing is certified of {' and '.join(parts)}." if parts else ""
 
 
 def find_objection(findings: Findings) -> str | None:
