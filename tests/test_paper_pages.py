@@ -387,8 +387,13 @@ def test_theorem_page_counts_what_was_certified(tmp_path: Path) -> None:
                 "draws": 10,
             }
             records.append(record)
+    orders = {"order": 1.1, "order_n_log2_n": 1.4, "order_n_log_n": 1.2}
+    for line, shift in (("k = 2, 5% wrong", 0.0), ("k = 4, 5% wrong", 0.4)):
+        own = orders | {"order": orders["order"] + shift}
+        records.append(make_figures(f"transition of x_exact: {line}", "transitions", "4 cells", **own))
     make_file(tmp_path, "theorem", records)
     files = pages.make_pages(tmp_path, out=tmp_path)
+    assert "power of 1.10 to 1.50; in 1 of 2 kinds of cells slower" in files["paper/theorem.md"]
     said = "Certified: 30 right, 4 right but for tasks that the certificate does not cover, **0 wrong**"
     assert said in files["paper/theorem.md"]
     assert "| 50 | 0.5 / 0.5 / 0.5 | 1 / 1 / 1 |" in files["paper/theorem.md"]

@@ -26,9 +26,10 @@ def write_theorem_page(subject: Subject, results: Results | None, *, plot: str |
     """Give the page; `plot` is the file of its plot."""
     if results is None:
         return missing_page(subject)
-    parts = [opening(subject, results), protocol(subject), differences(subject), certificate_section(results)]
+    parts = [opening(subject, results), certificate_section(results), order_section(results)]
     if plot:
         parts.append(f"![Shares of exact answers by the number of entries]({plot})")
+    parts += [protocol(subject), differences(subject)]
     for group in dict.fromkeys(row.group for row in results.rows if row.group != CELLS):
         parts += [group_section(group, [row for row in results.rows if row.group == group])]
     parts += [line_section(line, by_size) for line, by_size in gather_cells(find_cells(results)).items()]
@@ -73,6 +74,47 @@ def certificate_section(results: Results) -> str:
         f"{counts['likely_wrong']:,} wrong. Right means that every task is in its planted cluster."
     )
     return f"## What the certificate is worth\n\n{said}"
+
+
+def order_section(results: Results) -> str:
+    """Say how the entries that half of the draws need grow with n, beside n log^2 n."""
+    lines = []
+    for figure, words in {"x_exact": "X exact", "clusters_exact": "Clusters exact"}.items():
+        own = [
+            row.figures
+            for row in results.rows
+            if row.way.startswith(f"transition of {figure}:") and row.figures.get("order")
+        ]
+        if not own:
+            continue
+        found, square, single = (
+            [float(one[name][0]) for one in own] for name in ("order", "order_n_log2_n", "order_n_log_n")
+        )
+        slower = sum(one < other for one, other in zip(found, square, strict=True))
+        lines.append(
+            f"- {words}: as n to the power of {span(found)}; in {slower} of {len(own)} kinds of cells slower "
+            f"than n log² n, which grows as n to the power of {span(square)} over the same n (n log n: "
+            f"{span(single)})."
+        )
+    if not lines:
+        return ""
+    said = (
+        "The number m of entries that half of the draws need, as a power of n, fitted over the numbers of "
+        "tasks that have such a place:"
+    )
+    return f"## Is n log² n the right order?\n\n{said}\n\n" + "\n".join(lines)
+
+
+def span(values: Sequence[float]) -> str:
+    """Give the range of some numbers.
+
+    Examples
+    --------
+    >>> span([1.2, 1.05]), span([1.2])
+    ('1.05 to 1.20', '1.20')
+    """
+    low, high = (f"{value:.2f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def line_section(line: str, by_size: Mapping[int, Mapping[float, Row]]) -> str:
