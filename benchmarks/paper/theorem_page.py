@@ -10,7 +10,7 @@ from benchmarks.completion_page import table
 from benchmarks.paper.figure_rows import group_section, show_values
 from benchmarks.paper.figures import STYLE, hash_points, write_svg
 from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
-from benchmarks.paper.reading import Results, Row
+from benchmarks.paper.reading import Results, Row, natural
 from benchmarks.paper.subjects import Subject
 
 CELLS = "cells"
@@ -42,7 +42,8 @@ def gather_cells(rows: Sequence[Row]) -> Cells:
     for row in rows:
         size, multiple = int(row.figures["n"][0]), float(row.figures["multiple"][0])
         found.setdefault(row.way, {}).setdefault(size, {})[multiple] = row
-    return {line: dict(sorted(by_size.items())) for line, by_size in sorted(found.items())}
+    lines = sorted(found, key=natural)
+    return {line: dict(sorted(found[line].items())) for line in lines}
 
 
 def count_draws(rows: Sequence[Row], figure: str) -> int:
@@ -177,7 +178,7 @@ def draw_theorem(results: Results, title: str) -> str | None:
                 draw_size(axes, size, own, STYLES[sizes.index(size) % len(STYLES)])
             axes.axvline(1, color="0.85", linewidth=0.8)
             axes.set(title=line, ylim=(-0.05, 1.05), xscale="log")
-            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
+            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False, fontsize=7)
             axes.minorticks_off()
         for axes in grid.flat[len(cells) :]:
             axes.set_axis_off()
