@@ -64,11 +64,11 @@ def write_clustering_page(subject: Subject, results: Results | None, *, plot: st
 
 def short_section(results: Results) -> str:
     """Say what the figures say; a sentence that lacks its figures is left out."""
-    methods = [row for row in made(results, "method") if not GIVEN.search(row.way)]
-    stable = [row for row in made(results, "stability") if not GIVEN.search(row.way)]
+    methods = [row for row in results.ran("method") if not GIVEN.search(row.way)]
+    stable = [row for row in results.ran("stability") if not GIVEN.search(row.way)]
     ways = {row.way for row in methods}
-    scores = [row for row in made(results, "scores") if not GIVEN.search(row.way)]
-    filters = [row for row in made(results, "filter") if not GIVEN.search(row.way)]
+    scores = [row for row in results.ran("scores") if not GIVEN.search(row.way)]
+    filters = [row for row in results.ran("filter") if not GIVEN.search(row.way)]
     # The default of the library is among the ways to cluster.
     filters += [replace(row, way=DEFAULT_RULE) for row in methods if row.way == ROBUST]
     of_methods = [row for row in stable if row.way.removeprefix(STABLE) in ways]
@@ -84,11 +84,6 @@ def short_section(results: Results) -> str:
     return "## In short\n\n" + "\n".join(lines) if lines else ""
 
 
-def made(results: Results, group: str) -> list[Row]:
-    """Give the rows of a group that were run."""
-    return [row for row in results.rows if row.group == group and not row.left_out]
-
-
 def set_of(row: Row) -> str:
     """Name the set of a row; where seeds are compared, their number stands behind it.
 
@@ -100,7 +95,7 @@ def set_of(row: Row) -> str:
 def find_differences(results: Results) -> dict[str, dict[tuple[str, str], tuple[float, float, float]]]:
     """Give robust less each other way, by what is measured, then by the other way and the set."""
     found: dict[str, dict[tuple[str, str], tuple[float, float, float]]] = {}
-    for row in made(results, "differences"):
+    for row in results.ran("differences"):
         match = DIFFERENCE.match(row.way)
         if match is not None:
             middle, low, high = (float(row.figures[name][0]) for name in ("mean", "low", "high"))
@@ -213,10 +208,10 @@ def show_one(difference: tuple[float, float, float] | None, measure: str) -> str
 
 def group_section(title: str, results: Results, group: str) -> str:
     """Show the ways of a group, a table a set: found and given numbers of clusters, stability beside."""
-    rows = made(results, group)
+    rows = results.ran(group)
     stability = {
         (row.way.removeprefix(STABLE), set_of(row)): row.figures["ari_of_seeds"]
-        for row in made(results, "stability")
+        for row in results.ran("stability")
     }
     parts = []
     for name in dict.fromkeys(row.targets for row in rows):
@@ -234,7 +229,7 @@ def group_section(title: str, results: Results, group: str) -> str:
 
 def learned_section(results: Results) -> str:
     """Show the accuracy of the paper's models on the clusters of each way."""
-    rows = made(results, "learned")
+    rows = results.ran("learned")
     body = [
         [
             row.targets,

@@ -35,13 +35,6 @@ def write_cost_page(subject: Subject, results: Results | None, *, plot: str | No
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def made(results: Results, group: str, name: str | None = None) -> list[Row]:
-    """Give the rows of a group that were run, of one set if it is named."""
-    return [
-        row for row in results.rows if row.group == group and not row.left_out and name in (None, row.targets)
-    ]
-
-
 def number(row: Row, figure: str) -> float | None:
     """Give a figure, None if there is none."""
     values = row.figures.get(figure) or (None,)
@@ -85,7 +78,7 @@ def show_ratio(ratio: float | None) -> str:
 def whole_section(results: Results) -> str:
     """Show both sums, set by set."""
     body = []
-    for row in made(results, WHOLE):
+    for row in results.ran(WHOLE):
         seconds = show_time(number(row, "plain_seconds")) + show_range(row, "plain_low", "plain_high")
         ours = show_time(number(row, "ours_seconds"))
         body.append([row.targets, "all pairs", seconds, ours, show_ratio(number(row, "ratio"))])
@@ -109,8 +102,8 @@ def sums_of_parts(results: Results, name: str) -> dict[str, tuple[float, float]]
     """Give the seconds of both ways, part by part, where both are there."""
     found = {}
     for part, (begins, own) in PARTS.items():
-        plain = [row for row in made(results, PLAIN, name) if begins_with(row, begins)]
-        ours = [row for row in made(results, OURS, name) if begins_with(row, (own,))]
+        plain = [row for row in results.ran(PLAIN, name) if begins_with(row, begins)]
+        ours = [row for row in results.ran(OURS, name) if begins_with(row, (own,))]
         if len(plain) == len(begins) and ours:
             sums = [
                 sum(number(row, "estimated_seconds") or 0.0 for row in rows) for rows in (plain, ours[:1])
@@ -126,7 +119,7 @@ def begins_with(row: Row, words: Sequence[str]) -> bool:
 
 def sets_of(results: Results) -> list[str]:
     """Name the sets that both ways were run on."""
-    return list(dict.fromkeys(row.targets for row in made(results, PLAIN)))
+    return list(dict.fromkeys(row.targets for row in results.ran(PLAIN)))
 
 
 def part_section(results: Results) -> str:
@@ -144,7 +137,7 @@ def part_section(results: Results) -> str:
 def plain_section(results: Results) -> str:
     """Say how much of each part of the plain way was run, and what follows from it."""
     body = []
-    for row in made(results, PLAIN):
+    for row in results.ran(PLAIN):
         measured, steps, whole = (
             number(row, name) for name in ("measured_seconds", "steps_measured", "steps_all")
         )
@@ -161,7 +154,7 @@ def plain_section(results: Results) -> str:
 
 def stage_section(results: Results) -> str:
     """Show the stages of whole runs, with their memory."""
-    rows = made(results, STAGES)
+    rows = results.ran(STAGES)
     parts = []
     for name, encoder in dict.fromkeys((row.targets, row.encoder) for row in rows):
         own = [row for row in rows if (row.targets, row.encoder) == (name, encoder)]

@@ -87,6 +87,14 @@ class Results:
         """Give the rows of a set of targets, and of one group if one is named."""
         return [row for row in self.rows if row.targets == targets and group in (None, row.group)]
 
+    def ran(self, group: str, targets: str | None = None) -> list[Row]:
+        """Give the rows of a group that were run, of one set of targets if one is named."""
+        return [
+            row
+            for row in self.rows
+            if row.group == group and not row.left_out and targets in (None, row.targets)
+        ]
+
     def groups(self, targets: str) -> list[str]:
         """Give the groups of rows, in the order in which they are shown."""
         found = {row.group for row in self.of(targets)}

@@ -54,7 +54,7 @@ def count_draws(rows: Sequence[Row], figure: str) -> int:
 
 def find_cells(results: Results) -> list[Row]:
     """Give the cells of the phase diagram."""
-    return [row for row in results.rows if row.group == CELLS and not row.left_out]
+    return results.ran(CELLS)
 
 
 def count_certified(results: Results) -> dict[str, int]:
