@@ -340,6 +340,21 @@ def test_clusterings_are_judged_by_what_was_learned_on_them(tmp_path: Path) -> N
     assert curves == {("ari", "diverse"): {name: [(10.0, 0.05), (100.0, 0.5)] for name, _ in methods[:2]}}
 
 
+def test_first_page_says_what_a_fine_tuned_encoder_adds(tmp_path: Path) -> None:
+    rows = [("paper: holistic", SENTENCE, 0.0), ("ours: blend", OURS, 0.05)]
+    make_file(tmp_path, "diverse", [make_record(*row, targets="40") for row in rows])
+    title = "## With a fine-tuned encoder"
+    assert title not in pages.make_pages(tmp_path, out=tmp_path)["README.md"]
+    rows.append(("ours: blend, tuned encoder", OURS, 0.15))
+    make_file(tmp_path, "diverse", [make_record(*row, targets="40") for row in rows])
+    page = pages.make_pages(tmp_path, out=tmp_path)["README.md"]
+    line = next(line for line in page.partition(title)[2].splitlines() if "40 targets" in line)
+    every, novel, best = line.strip("| ").split(" | ")[2:5]
+    for shown, gain in ((every, 10), (novel, 10), (best, 15)):
+        assert shown.startswith("**+")
+        assert float(shown.strip("*").split()[0]) == pytest.approx(gain, abs=1)
+
+
 def test_cost_page_compares_part_by_part(tmp_path: Path) -> None:
     seconds = {
         "plain: single-task models, one by one": 600.0,

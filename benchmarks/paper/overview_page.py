@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.completion_page import table
 from benchmarks.paper.claims import CLAIM_NAMES, find_verdicts
-from benchmarks.paper.comparing import Comparison, estimate_row, show_difference
+from benchmarks.paper.comparing import (
+    Comparison,
+    best_baseline,
+    compare_rows,
+    estimate_row,
+    show_difference,
+    show_estimate,
+)
 from benchmarks.paper.headlines import Headline, find_headlines
+from benchmarks.paper.page_parts import name_targets
 from benchmarks.paper.reading import GROUPS, TEXTS, Results
 from benchmarks.paper.reasons import reason_section
 from benchmarks.paper.subjects import SUBJECTS
@@ -24,7 +32,12 @@ def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) 
     headlines = find_headlines(tables)
     findings = [one for results in tables.values() for one in find_verdicts(results)]
     parts = ["# Results", opening_table(headlines), explain_table()]
-    parts += [goal_section(headlines), claim_section(findings), reason_section(tables)]
+    parts += [
+        goal_section(headlines),
+        encoder_section(tables),
+        claim_section(findings),
+        reason_section(tables),
+    ]
     parts.append(beyond_section(tables))
     parts.append("## Pages\n\n" + "\n".join(page_lines(tables, others)))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -70,9 +83,7 @@ def show_ours(headline: Headline, texts: str) -> str:
     own, other = (estimate_row(row, texts) for row in (comparison.first, comparison.second))
     if own is None or other is None:
         return NOT_RUN
-    shown = show_difference(comparison)
-    if comparison.difference.above_zero:
-        shown = f"**{shown}**"
+    shown = show_bold(comparison)
     return f"{100 * own.mean:.1f}, {shown} over {comparison.second.title} ({100 * other.mean:.1f})"
 
 
@@ -123,6 +134,44 @@ def few_shot_goals(headline: Headline, name: str) -> list[list[str]]:
             wanted = f"{goal:.0f} points over tuned logistic regression, {texts} texts"
             found.append([name, wanted, show_difference(comparison), reached])
     return found
+
+
+def encoder_section(tables: Mapping[str, Results]) -> str:
+    """Show what fine-tuning the encoder adds to our default, where it was run."""
+    body = []
+    for subject in SUBJECTS:
+        results = tables.get(subject.name)
+        for targets in results.targets() if results is not None and subject.has_accuracies else ():
+            rows = [row for row in results.of(targets) if not row.left_out] if results is not None else []
+            by_way = {row.way: row for row in rows}
+            tuned, default = by_way.get("ours: blend, tuned encoder"), by_way.get("ours: blend")
+            if tuned is None or default is None:
+                continue
+            best = best_baseline(rows, tuned, "all")
+            body.append(
+                [
+                    f"[{subject.title}](paper/{subject.name}.md), {name_targets(targets)}",
+                    show_estimate(estimate_row(tuned, "all")),
+                    *(show_bold(compare_rows(tuned, default, texts)) for texts in TEXTS),
+                    "" if best is None else show_bold(compare_rows(tuned, best, "all")),
+                    f"{tuned.cpu_seconds / 60:.0f}",
+                ]
+            )
+    if not body:
+        return ""
+    header = ["table", "accuracy, all texts", "over our default, all texts", "novel texts"]
+    header += ["over the best baseline, all texts", "CPU minutes"]
+    said = (
+        'Our default leaves the sentence model as it is. With `tune="encoder"` it is trained on the source '
+        "tasks first:"
+    )
+    return f"## With a fine-tuned encoder\n\n{said}\n\n{table(header, body)}"
+
+
+def show_bold(comparison: Comparison | None) -> str:
+    """Give a difference, bold where its interval is above zero."""
+    shown = show_difference(comparison)
+    return f"**{shown}**" if comparison is not None and comparison.difference.above_zero else shown
 
 
 def claim_section(findings: Sequence[Finding]) -> str:
