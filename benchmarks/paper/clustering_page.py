@@ -11,7 +11,7 @@ from benchmarks.completion_page import table
 from benchmarks.paper.claims import find_verdicts
 from benchmarks.paper.comparing import estimate_row, show_estimate
 from benchmarks.paper.figure_rows import show_values
-from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
+from benchmarks.paper.page_parts import differences, join_parts, opening, protocol
 from benchmarks.paper.pairs_plot import MARKS, gather_curves
 from benchmarks.paper.reading import Results, Row, mean
 from benchmarks.paper.subjects import Subject
@@ -47,10 +47,8 @@ GIVEN = re.compile(r", K = \d+$")
 NEARLY = 0.9
 
 
-def write_clustering_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:
+def write_clustering_page(subject: Subject, results: Results, *, plot: str | None) -> str:
     """Give the page; `plot` is the file of its plot."""
-    if results is None:
-        return missing_page(subject)
     parts = [opening(subject, results), short_section(results), difference_section(results)]
     if plot:
         parts.append(f"![{subject.title}]({plot})")
@@ -59,7 +57,7 @@ def write_clustering_page(subject: Subject, results: Results | None, *, plot: st
         parts.append(group_section(title, results, group))
     parts.append(learned_section(results))
     parts.append(verdict_section(find_verdicts(results)))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return join_parts(parts)
 
 
 def short_section(results: Results) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.completion_page import table
 from benchmarks.paper.figure_rows import show_number
 from benchmarks.paper.figures import STYLE, Point, hash_points, write_svg
-from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
+from benchmarks.paper.page_parts import differences, join_parts, opening, protocol
 from benchmarks.paper.reading import Results, Row
 from benchmarks.paper.subjects import Subject
 from robusttc.report.figures import as_seconds
@@ -23,16 +23,14 @@ DAY = 86_400.0
 PLAIN, OURS, STAGES, WHOLE = "plain", "ours", "stages", "end to end"
 
 
-def write_cost_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:
+def write_cost_page(subject: Subject, results: Results, *, plot: str | None) -> str:
     """Give the page; `plot` is the file of its plot."""
-    if results is None:
-        return missing_page(subject)
     parts = [opening(subject, results), whole_section(results)]
     if plot:
         parts.append(f"![CPU time of the plain way and of ours, part by part]({plot})")
     parts += [part_section(results), plain_section(results), stage_section(results)]
     parts += [protocol(subject), differences(subject)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return join_parts(parts)
 
 
 def number(row: Row, figure: str) -> float | None:

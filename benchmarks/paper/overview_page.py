@@ -15,7 +15,7 @@ from benchmarks.paper.comparing import (
     show_estimate,
 )
 from benchmarks.paper.headlines import Headline, find_headlines
-from benchmarks.paper.page_parts import name_targets
+from benchmarks.paper.page_parts import join_parts, name_targets
 from benchmarks.paper.reading import GROUPS, TEXTS, Results
 from benchmarks.paper.reasons import reason_section
 from benchmarks.paper.subjects import SUBJECTS
@@ -40,7 +40,7 @@ def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) 
     ]
     parts.append(beyond_section(tables))
     parts.append("## Pages\n\n" + "\n".join(page_lines(tables, others)))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return join_parts(parts)
 
 
 def opening_table(headlines: Sequence[Headline]) -> str:
@@ -140,9 +140,11 @@ def encoder_section(tables: Mapping[str, Results]) -> str:
     """Show what fine-tuning the encoder adds to our default, where it was run."""
     body = []
     for subject in SUBJECTS:
-        results = tables.get(subject.name)
-        for targets in results.targets() if results is not None and subject.has_accuracies else ():
-            rows = [row for row in results.of(targets) if not row.left_out] if results is not None else []
+        if not subject.has_accuracies or subject.name not in tables:
+            continue
+        results = tables[subject.name]
+        for targets in results.targets():
+            rows = [row for row in results.of(targets) if not row.left_out]
             by_way = {row.way: row for row in rows}
             tuned, default = by_way.get("ours: blend, tuned encoder"), by_way.get("ours: blend")
             if tuned is None or default is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmarks.paper.reading import Results
@@ -21,6 +21,11 @@ def missing_page(subject: Subject) -> str:
         f"# {subject.title}\n\n**Not run yet.** `{subject.command}` makes it; `{subject.quick_command}` "
         "tries it in minutes.\n"
     )
+
+
+def join_parts(parts: Iterable[str]) -> str:
+    """Put the parts of a page together; one that is empty is left out."""
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def opening(subject: Subject, results: Results) -> str:

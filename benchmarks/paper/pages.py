@@ -22,7 +22,7 @@ from benchmarks.paper.cost_page import draw_cost, write_cost_page
 from benchmarks.paper.figures import draw_table, same_plot
 from benchmarks.paper.headlines import find_headlines
 from benchmarks.paper.overview_page import write_overview
-from benchmarks.paper.page_parts import name_targets
+from benchmarks.paper.page_parts import missing_page, name_targets
 from benchmarks.paper.pairs_plot import draw_pairs
 from benchmarks.paper.reading import Results, read_results
 from benchmarks.paper.readme_part import put_readme_part
@@ -70,20 +70,21 @@ def make_pages(results: Path, *, out: Path) -> dict[str, str]:
 
 def make_subject(subject: Subject, results: Results | None) -> dict[str, str]:
     """Give the page and the plots of one table."""
-    files: dict[str, str] = {}
     page = f"paper/{subject.name}.md"
-    quick = "QUICK, " if results is not None and results.is_quick else ""
+    if results is None:
+        return {page: missing_page(subject)}
+    files: dict[str, str] = {}
+    quick = "QUICK, " if results.is_quick else ""
     if not subject.has_accuracies:
-        drawn = None if results is None else PLOTS[subject.name](results, f"{quick}{subject.title}")
+        drawn = PLOTS[subject.name](results, f"{quick}{subject.title}")
         if drawn is not None:
             files[f"paper/{subject.name}.svg"] = drawn
-        files[page] = PAGES[subject.name](
-            subject, results, plot=None if drawn is None else f"{subject.name}.svg"
-        )
+        plot = None if drawn is None else f"{subject.name}.svg"
+        files[page] = PAGES[subject.name](subject, results, plot=plot)
         return files
     plots = {}
-    for targets in results.targets() if results is not None else []:
-        rows = [] if results is None else results.of(targets)
+    for targets in results.targets():
+        rows = results.of(targets)
         if any(row.accuracies["all"] for row in rows):
             plots[targets] = f"{subject.name}-{targets}.svg"
             name = name_targets(targets)

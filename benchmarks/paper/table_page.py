@@ -15,7 +15,7 @@ from benchmarks.paper.comparing import (
 )
 from benchmarks.paper.figures import order_rows
 from benchmarks.paper.notes import notes_section
-from benchmarks.paper.page_parts import differences, missing_page, name_targets, opening, protocol
+from benchmarks.paper.page_parts import differences, join_parts, name_targets, opening, protocol
 from benchmarks.paper.published import PAPER_BASELINES, PUBLISHED, PUBLISHED_TARGETS, PublishedRow
 from benchmarks.paper.reading import GROUPS, SHARED, TEXTS, Results, Row
 from benchmarks.paper.roles import BASELINES, DEFAULT
@@ -40,17 +40,15 @@ GROUP_TITLES = {
 }
 
 
-def write_table_page(subject: Subject, results: Results | None, *, plots: dict[str, str]) -> str:
+def write_table_page(subject: Subject, results: Results, *, plots: dict[str, str]) -> str:
     """Give the page of a table; `plots` has the file of the plot of each set of targets."""
-    if results is None:
-        return missing_page(subject)
     parts = [opening(subject, results), differences(subject), beside_paper(subject, results)]
     parts += [targets_section(results, targets, plots.get(targets)) for targets in results.targets()]
     parts.append(verdict_section(find_verdicts(results)))
     parts.append(notes_section(results))
     parts.append(protocol(subject))
     parts.append(missing_section(subject, results))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return join_parts(parts)
 
 
 def beside_paper(subject: Subject, results: Results) -> str:

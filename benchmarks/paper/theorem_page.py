@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.completion_page import table
 from benchmarks.paper.figure_rows import group_section, show_values
 from benchmarks.paper.figures import STYLE, hash_points, write_svg
-from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
+from benchmarks.paper.page_parts import differences, join_parts, opening, protocol
 from benchmarks.paper.reading import Results, Row, natural
 from benchmarks.paper.subjects import Subject
 
@@ -22,10 +22,8 @@ FIGURES = {"x_exact": "black", "clusters_exact": "0.65"}
 Cells = dict[str, dict[int, dict[float, Row]]]
 
 
-def write_theorem_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:
+def write_theorem_page(subject: Subject, results: Results, *, plot: str | None) -> str:
     """Give the page; `plot` is the file of its plot."""
-    if results is None:
-        return missing_page(subject)
     parts = [opening(subject, results), certificate_section(results), order_section(results)]
     if plot:
         parts.append(f"![Shares of exact answers by the number of entries]({plot})")
@@ -33,7 +31,7 @@ def write_theorem_page(subject: Subject, results: Results | None, *, plot: str |
     for group in dict.fromkeys(row.group for row in results.rows if row.group != CELLS):
         parts += [group_section(group, [row for row in results.rows if row.group == group])]
     parts += [line_section(line, by_size) for line, by_size in gather_cells(find_cells(results)).items()]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return join_parts(parts)
 
 
 def gather_cells(rows: Sequence[Row]) -> Cells:

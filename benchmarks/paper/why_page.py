@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.completion_page import table
 from benchmarks.paper.figures import ROW_HEIGHT, STYLE, Point, hash_points, write_svg
-from benchmarks.paper.page_parts import differences, missing_page, opening, protocol
+from benchmarks.paper.page_parts import differences, join_parts, opening, protocol
 from benchmarks.paper.reading import Results, Row
 from benchmarks.paper.reasons import figure, places, read_difference, told
 from benchmarks.paper.subjects import Subject
@@ -27,10 +27,8 @@ DIFFERENCES = {
 DRAWN = {"clusters_less_holistic_all": ("o", "black"), "clusters_less_random_all": ("s", "white")}
 
 
-def write_why_page(subject: Subject, results: Results | None, *, plot: str | None) -> str:
+def write_why_page(subject: Subject, results: Results, *, plot: str | None) -> str:
     """Give the page; `plot` is the file of its plot."""
-    if results is None:
-        return missing_page(subject)
     parts = [opening(subject, results), protocol(subject), differences(subject)]
     if plot:
         parts.append(f"![{subject.title}]({plot})")
@@ -38,7 +36,7 @@ def write_why_page(subject: Subject, results: Results | None, *, plot: str | Non
     for name, encoder in places(rows):
         own = [row for row in rows if (row.targets, row.encoder) == (name, encoder)]
         parts += [f"## {name}, {encoder}", condition_table(own)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return join_parts(parts)
 
 
 def order_rows(results: Results) -> list[Row]:
