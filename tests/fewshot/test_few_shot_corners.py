@@ -50,8 +50,11 @@ def test_defaults_depend_on_strategy_and_encoder() -> None:
     assert default_settings("paper", words=False).metric.loss == "matching"
     assert default_settings("paper", words=True).layer.embeddings == "pretrained"
     assert default_settings("blend", words=True).metric.loss == "prototype"
-    tuned = default_settings("blend", words=False, tuned=True)
+    tuned = default_settings("blend", words=False, tuned="alone")
     assert tuned.metric.steps < FewShotSettings().metric.steps
+    paired = default_settings("blend", words=False, tuned="paired")
+    assert paired.metric == FewShotSettings().metric
+    assert paired != FewShotSettings()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])

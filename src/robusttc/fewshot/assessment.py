@@ -15,7 +15,7 @@ from robusttc.fewshot.lessons import Teacher
 from robusttc.fewshot.rehearsal import rehearse
 from robusttc.fewshot.settings import FewShotSettings, Strategy, check_integer, default_settings
 from robusttc.fewshot.sources import make_ready
-from robusttc.fewshot.support_set import is_tuned
+from robusttc.fewshot.support_set import find_tuning
 from robusttc.learning.groups import check_groups, members
 from robusttc.learning.verdict import Verdict
 from robusttc.progress import Progress
@@ -80,7 +80,7 @@ def assess_fewshot(
     with threadpool_limits(1):
         ready = make_ready(sources, encoder, use_label_names=strategy == "blend", progress=progress)
         chosen = settings or default_settings(
-            strategy, words=isinstance(ready.inputs, WordInputs), tuned=is_tuned(encoder)
+            strategy, words=isinstance(ready.inputs, WordInputs), tuned=find_tuning(encoder)
         )
         shared_labels = next(iter(sources)).label_names if sources.same_label_sets else None
         rehearsal = rehearse(

@@ -17,6 +17,7 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders.paired import PairedEncoder
 from robusttc.encoders.reading import VectorReader
 from robusttc.encoders.settings import check_choice
 from robusttc.errors import DataError, UsageError, quote
@@ -31,7 +32,7 @@ from robusttc.fewshot.nearest import find_nearest, make_landmarks
 from robusttc.fewshot.rehearsal import plan_rounds, rehearse
 from robusttc.fewshot.settings import FewShotSettings, Strategy, check_number, default_settings
 from robusttc.fewshot.sources import make_ready
-from robusttc.fewshot.support_set import check_support, is_tuned
+from robusttc.fewshot.support_set import check_support, find_tuning
 from robusttc.fewshot.trusting import borrow_temperature, fit_temperatures, learn_scope, measure_trust
 from robusttc.learning.label_words import carries_words, label_words, name_as_text
 from robusttc.learning.tuned_encoder import tune_encoder
@@ -70,8 +71,9 @@ class ClusterFewShot:
     use_label_names
         Whether names of labels are used by ``blend``; names that carry no words (``0``, ``A17``) never are.
     tune
-        ``encoder`` fine-tunes the sentence encoder on the sources first. The encoder has then seen the tasks
-        that are held out later, so temperatures and figures of trust are a little too good.
+        ``encoder`` fine-tunes the sentence encoder on the sources first; with ``blend`` the encoder as it
+        came stands beside it, for what fine-tuning forgets. It has then seen the tasks that are held out
+        later, so temperatures and figures of trust are a little too good.
     threshold
         The leave-one-out accuracy below which a task is out of all clusters (``paper``, and words), or
         ``auto`` to tune it on held-out source tasks.
@@ -193,7 +195,7 @@ class ClusterFewShot:
             use_names = self.use_label_names and self.strategy == "blend"
             ready = make_ready(sources, encoder, use_label_names=use_names, progress=progress)
             settings = self.settings or default_settings(
-                self.strategy, words=isinstance(ready.inputs, WordInputs), tuned=is_tuned(encoder)
+                self.strategy, words=isinstance(ready.inputs, WordInputs), tuned=find_tuning(encoder)
             )
             shared_labels = next(iter(sources)).label_names if sources.same_label_sets else None
             threshold = THRESHOLD if self.threshold == "auto" else float(self.threshold)
@@ -410,4 +412,6 @@ class ClusterFewShot:
         if self.tune is None:
             return encoder
         names = name_as_text if self.use_label_names and self.strategy == "blend" else None
-        return tune_encoder(encoder, sources, seed=seed, label_texts=names, progress=progress)
+        tuned = tune_encoder(encoder, sources, seed=seed, label_texts=names, progress=progress)
+        # The paper's matching takes inner products as they are; those of a pair would be twice as large.
+        return tuned if self.strategy == "paper" else PairedEncoder(encoder, tuned)

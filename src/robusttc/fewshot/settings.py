@@ -12,10 +12,11 @@ from robusttc.encoders.settings import TrainingSettings, check_choice
 from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, quote
 
-__all__ = ["FewShotSettings", "Loss", "MetricSettings", "Strategy", "default_settings"]
+__all__ = ["FewShotSettings", "Loss", "MetricSettings", "Strategy", "Tuned", "default_settings"]
 
 Loss = Literal["prototype", "matching"]
 Strategy = Literal["blend", "paper"]
+Tuned = Literal["alone", "paired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +154,7 @@ class FewShotSettings(Settings):
             raise UsageError("C cannot be used", got="0", expected="a number above 0")
 
 
-def default_settings(strategy: Strategy, *, words: bool, tuned: bool = False) -> FewShotSettings:
+def default_settings(strategy: Strategy, *, words: bool, tuned: Tuned | None = None) -> FewShotSettings:
     """Give what is used where the caller gives no settings.
 
     All values were chosen on source tasks that were held out from some hundred others.
@@ -165,7 +166,8 @@ def default_settings(strategy: Strategy, *, words: bool, tuned: bool = False) ->
     words
         Whether texts are words under a convolution, and not ready vectors.
     tuned
-        Whether the encoder itself was tuned on many tasks: little is left to a metric then.
+        ``alone`` if the encoder itself was tuned on many tasks: little is left to a metric then. ``paired``
+        if the encoder as it came stands beside it.
 
     Examples
     --------
@@ -181,9 +183,11 @@ def default_settings(strategy: Strategy, *, words: bool, tuned: bool = False) ->
     if strategy == "paper":
         # The paper's metric has neither names nor cosines.
         return FewShotSettings(metric=MetricSettings(loss="matching", names=0.0))
-    if tuned:
+    if tuned == "alone":
         metric = MetricSettings(steps=100, learning_rate=3e-4)
         return FewShotSettings(metric=metric, C=100.0, name_strength=5.0)
+    if tuned == "paired":
+        return FewShotSettings(C=30.0, name_strength=5.0)
     return FewShotSettings()
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import DataError, DoubtWarning, quote
+from robusttc.fewshot.settings import Tuned
 
-__all__ = ["check_support", "is_tuned"]
+__all__ = ["check_support", "find_tuning"]
 
 
 def check_support(task: Task, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -41,8 +42,12 @@ def check_support(task: Task, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64]
     return codes.astype(np.int64), tuple(task.label_names[code] for code in present)
 
 
-def is_tuned(encoder: Encoder) -> bool:
-    """Tell whether an encoder is a sentence encoder that was fine-tuned."""
+def find_tuning(encoder: Encoder) -> Tuned | None:
+    """Tell whether an encoder is a sentence encoder that was fine-tuned, or a pair with such a one."""
+    from robusttc.encoders.paired import PairedEncoder
     from robusttc.encoders.sentence import SentenceEncoder
 
-    return isinstance(encoder, SentenceEncoder) and encoder.changed_arrays() is not None
+    if isinstance(encoder, PairedEncoder):
+        return "paired" if any(find_tuning(one) for one in (encoder.first, encoder.second)) else None
+    is_tuned = isinstance(encoder, SentenceEncoder) and encoder.changed_arrays() is not None
+    return "alone" if is_tuned else None

@@ -1,0 +1,78 @@
+"""Few-shot learning with a sentence model that is fine-tuned on the sources: the model as it came stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders import fine_tuning
+from robusttc.encoders.fine_tuning_settings import FineTuningSettings
+from robusttc.encoders.paired import PairedEncoder
+from robusttc.encoders.reading import EncoderReader, PairedReader
+from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.fewshot.settings import default_settings
+from robusttc.fewshot.support_set import find_tuning
+
+NEW_TEXTS = ["when does it open tomorrow", "how can i walk there", "is it expensive to go in"]
+
+
+def make_task(name: str, place: str) -> Task:
+    asks = {
+        "way": "how do i get to the {}",
+        "hours": "when does the {} open",
+        "price": "what does the {} cost",
+    }
+    ends = ["", " today", " on sunday", " please"]
+    texts = [ask.format(place) + end for ask in asks.values() for end in ends]
+    return Task(name, texts, [label for label in asks for _ in ends])
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TaskSet:
+    """Give sources, and see to it that tuning takes two steps."""
+    tune = fine_tuning.fine_tune
+
+    def tune_briefly(encoder: SentenceEncoder, tasks: TaskSet, **options: Any) -> SentenceEncoder:
+        settings = FineTuningSettings(steps=2, trained_layers=1)
+        return tune(encoder, tasks, settings=settings, folder=tmp_path / "tuned", **options)
+
+    monkeypatch.setattr(fine_tuning, "fine_tune", tune_briefly)
+    places = {"a": "harbour", "b": "museum", "c": "station"}
+    return TaskSet(make_task(name, place) for name, place in places.items())
+
+
+def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_path: Path) -> None:
+    learner = ClusterFewShot(tune="encoder", random_state=5).fit(sources)
+    reader = learner._fitted.reader
+    assert isinstance(reader, PairedReader)
+    vectors = np.asarray(reader.read(NEW_TEXTS).matrix)
+    plain = SentenceEncoder(device="cpu").prepare(TaskSet([Task("new", NEW_TEXTS, ["x", "y", "z"])]))
+    width = vectors.shape[1] // 2
+    assert np.array_equal(vectors[:, :width], plain.inputs.matrix[plain.items["new"]])  # type: ignore[union-attr]
+    # Two steps change little, but do change it.
+    assert 0 < np.abs(vectors[:, width:] - vectors[:, :width]).max() < 0.5
+    assert learner._fitted.knowledge.settings == default_settings("blend", words=False, tuned="paired")
+    model = learner.adapt(make_task("new", "garden").take([0, 4, 8]))
+    assert model.predict(NEW_TEXTS).tolist() == ["hours", "way", "price"]
+    learner.save(tmp_path / "learner")
+    loaded = ClusterFewShot.load(tmp_path / "learner").adapt(make_task("new", "garden").take([0, 4, 8]))
+    assert np.array_equal(loaded.predict_proba(NEW_TEXTS), model.predict_proba(NEW_TEXTS))
+
+
+def test_the_papers_way_has_the_tuned_model_alone(sources: TaskSet) -> None:
+    learner = ClusterFewShot(strategy="paper", tune="encoder").fit(sources)
+    assert isinstance(learner._fitted.reader, EncoderReader)
+
+
+def test_tuning_is_told_from_the_encoder(sources: TaskSet) -> None:
+    plain = SentenceEncoder(device="cpu")
+    tuned = fine_tuning.fine_tune(plain, sources, seed=0)
+    assert [find_tuning(one) for one in (plain, tuned)] == [None, "alone"]
+    assert find_tuning(PairedEncoder(plain, tuned)) == "paired"
+    assert find_tuning(PairedEncoder(plain, plain)) is None
