@@ -177,9 +177,9 @@ def say_run(row: Row) -> str:
     mib, database = (number(row, name) or 0 for name in ("largest_process_mib", "database_mib"))
     return (
         f"{n_tasks:,.0f} tasks, {n_scores:,.0f} scores: {show_time(number(row, 'wall_seconds'))} of wall "
-        f"time with two workers (load of the machine at its start {load:.1f}); {mib:,.0f} MiB in the "
-        f"largest process, {database:,.0f} MiB of database. A stage's units end in workers; its wall time "
-        "has the starting of these in it."
+        f"time with two workers (load of the machine at its end, with these, {load:.1f}); {mib:,.0f} MiB in "
+        f"the largest process, {database:,.0f} MiB of database. A stage's units end in workers; its wall "
+        "time has the starting of these in it."
     )
 
 
@@ -224,7 +224,7 @@ def draw_panel(axes: Any, name: str, own: dict[str, tuple[float, float]]) -> Non
     places = range(len(own))
     looks = ((-0.19, "white", "plain way, estimated"), (0.19, "0.35", "ours, measured"))
     for which, (shift, colour, label) in enumerate(looks):
-        axes.barh(
+        bars = axes.barh(
             [place + shift for place in places],
             [both[which] for both in own.values()],
             height=0.36,
@@ -232,8 +232,7 @@ def draw_panel(axes: Any, name: str, own: dict[str, tuple[float, float]]) -> Non
             edgecolor="black",
             label=label,
         )
-        for place, both in zip(places, own.values(), strict=True):
-            axes.text(both[which], place + shift, f" {show_time(both[which])}", va="center", fontsize=7)
+        axes.bar_label(bars, [show_time(both[which]) for both in own.values()], padding=3, fontsize=7)
     axes.set(title=name, xscale="log")
     axes.margins(x=0.15)
     axes.set_yticks(list(places), list(own))

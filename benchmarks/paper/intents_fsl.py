@@ -34,7 +34,6 @@ def make_plan(quick: bool) -> Plan:
         draws=2 if quick else 10,
         seeds={} if quick else {"paper, sentence": 3, "ours": 3, "today": 3},
         tuned=() if quick else ("fewshot",),
-        tuned_seeds=2,
     )
 
 
