@@ -385,6 +385,17 @@ def test_cost_page_compares_part_by_part(tmp_path: Path) -> None:
     assert "(cost.svg)" in page
 
 
+def test_first_page_holds_as_many_pairs_against_each_other(tmp_path: Path) -> None:
+    seconds = {"plain_seconds": 360_000.0, "ours_seconds": 600.0, "ratio": 600.0}
+    make_file(tmp_path, "cost", [make_figures("end to end", "end to end", "bots175", **seconds)])
+    assert "(600 times;" in pages.make_pages(tmp_path, out=tmp_path)["README.md"]
+    seconds |= {"plain_seconds_at_the_papers_entries": 14_400.0, "ratio_at_the_papers_entries": 24.0}
+    make_file(tmp_path, "cost", [make_figures("end to end", "end to end", "bots175", **seconds)])
+    page = pages.make_pages(tmp_path, out=tmp_path)["README.md"]
+    assert "10 minutes of one core, against 4 hours written plainly" in page
+    assert "(24 times;" in page
+
+
 def test_theorem_page_counts_what_was_certified(tmp_path: Path) -> None:
     records = []
     for size in (50, 100):
