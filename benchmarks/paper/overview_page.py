@@ -14,6 +14,7 @@ from benchmarks.paper.comparing import (
     show_difference,
     show_estimate,
 )
+from benchmarks.paper.goals import goal_section
 from benchmarks.paper.headlines import Headline, find_headlines, find_usual
 from benchmarks.paper.page_parts import join_parts, name_targets
 from benchmarks.paper.reading import GROUPS, TEXTS, Results
@@ -22,10 +23,6 @@ from benchmarks.paper.subjects import SUBJECTS
 from benchmarks.paper.theorem_page import count_certified
 from benchmarks.paper.verdicts import FAILS, HOLDS, NOT_RUN, UNKNOWN, Finding
 
-# What our default is to reach in few-shot learning on bots175 over tuned logistic regression, in points.
-FEW_SHOT_GOAL = {"all": 16.0, "novel": 8.0}
-REACHED, MISSED = "reached", "**missed**"
-
 
 def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) -> str:
     """Give the first page; `others` are the titles of other pages of results, by file."""
@@ -33,7 +30,7 @@ def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) 
     findings = [one for results in tables.values() for one in find_verdicts(results)]
     parts = ["# Results", opening_table(headlines), explain_table()]
     parts += [
-        goal_section(headlines),
+        goal_section(headlines, tables),
         encoder_section(tables),
         claim_section(findings),
         reason_section(tables),
@@ -101,39 +98,6 @@ def explain_table() -> str:
         "data hash, seeds, settings, versions and times; `python -m benchmarks.paper.pages --check` tells "
         "whether they still are what it gives. Whoever distrusts a figure can try its command with `--quick`."
     )
-
-
-def goal_section(headlines: Sequence[Headline]) -> str:
-    """Say what our default was to reach, and whether it did."""
-    body = []
-    for one in headlines:
-        every, novel = one.differences["all"], one.differences["novel"]
-        name = f"{one.subject.title}, {one.name}"
-        if every is None:
-            continue
-        above = REACHED if every.difference.above_zero else MISSED
-        body.append([name, "above the best baseline, all texts", show_difference(every), above])
-        if novel is not None:
-            kept = MISSED if novel.difference.below_zero else REACHED
-            body.append([name, "not below the best baseline, novel texts", show_difference(novel), kept])
-        if one.subject.name == "intents-fsl":
-            body += few_shot_goals(one, name)
-    if not body:
-        return ""
-    header = ["table", "our default was to be", "difference", ""]
-    return f"## What our default was to reach\n\n{table(header, body)}"
-
-
-def few_shot_goals(headline: Headline, name: str) -> list[list[str]]:
-    """Compare with tuned regression, which the goals of few-shot learning were set by."""
-    found = []
-    for texts, goal in FEW_SHOT_GOAL.items():
-        comparison = headline.alone[texts]
-        if comparison is not None:
-            reached = REACHED if 100 * comparison.difference.mean >= goal else MISSED
-            wanted = f"{goal:.0f} points over tuned logistic regression, {texts} texts"
-            found.append([name, wanted, show_difference(comparison), reached])
-    return found
 
 
 def encoder_section(tables: Mapping[str, Results]) -> str:

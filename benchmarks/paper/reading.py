@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class Results:
     rows: tuple[Row, ...]
     n_wanted: int = 0
     missing: tuple[str, ...] = ()
+    novel_shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_quick(self) -> bool:
@@ -123,6 +124,7 @@ def read_results(path: Path) -> Results:
             rows=tuple(make_rows(records, found.get("novel_shares", {}))),
             n_wanted=len(wanted),
             missing=tuple(key for key in wanted if key not in found["records"]),
+            novel_shares=found.get("novel_shares", {}),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
