@@ -306,6 +306,23 @@ def test_a_goal_that_was_missed_says_what_it_would_take(tmp_path: Path) -> None:
     assert "would take" not in write({"all": 0.80, "novel": 0.70}, {"all": 0.60, "novel": 0.60})
 
 
+def test_page_says_how_much_hangs_on_the_seed(tmp_path: Path) -> None:
+    def with_mean(way: str, group: str, seed: int, accuracy: float) -> dict[str, Any]:
+        return make_record(way, group, 0.0, seed=seed) | {"all": {"task-0": accuracy, "task-1": accuracy}}
+
+    title = "## How much hangs on the seed"
+    records = [with_mean("ours: blend", OURS, 0, 0.8), with_mean("paper: holistic", SENTENCE, 0, 0.7)]
+    make_file(tmp_path, "diverse", records)
+    assert title not in pages.make_pages(tmp_path, out=tmp_path)["paper/diverse.md"]
+    records += [with_mean("ours: blend", OURS, 1, 0.81), with_mean("paper: holistic", SENTENCE, 1, 0.67)]
+    make_file(tmp_path, "diverse", records)
+    page = pages.make_pages(tmp_path, out=tmp_path)["paper/diverse.md"]
+    assert (
+        "2.0 in the median of 2 rows that were run with several seeds, 3.0 at the most "
+        "(*paper: holistic (sentence)*); our default has 80.0, 81.0 %"
+    ) in page.partition(title)[2]
+
+
 def test_controls_are_compared_at_their_own_number_of_clusters(tmp_path: Path) -> None:
     names = [f"paper: clusters K={number}" for number in (5, 10, "auto")]
     controls = ["paper: random clusters K=10", "paper: holistic", "paper: text centroids K=10"]

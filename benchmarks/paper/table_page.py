@@ -19,6 +19,7 @@ from benchmarks.paper.page_parts import differences, join_parts, name_targets, o
 from benchmarks.paper.published import PAPER_BASELINES, PUBLISHED, PUBLISHED_TARGETS, PublishedRow
 from benchmarks.paper.reading import GROUPS, SHARED, TEXTS, Results, Row
 from benchmarks.paper.roles import BASELINES, DEFAULT
+from benchmarks.paper.seed_noise import seed_section
 from benchmarks.paper.subjects import Subject
 from benchmarks.paper.verdicts import Finding
 
@@ -44,6 +45,7 @@ def write_table_page(subject: Subject, results: Results, *, plots: dict[str, str
     """Give the page of a table; `plots` has the file of the plot of each set of targets."""
     parts = [opening(subject, results), differences(subject), beside_paper(subject, results)]
     parts += [targets_section(results, targets, plots.get(targets)) for targets in results.targets()]
+    parts.append(seed_section(results))
     parts.append(verdict_section(find_verdicts(results)))
     parts.append(notes_section(results))
     parts.append(protocol(subject))
