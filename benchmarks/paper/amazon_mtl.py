@@ -50,7 +50,6 @@ def make_plan(quick: bool) -> Plan:
         single=small.replace(embeddings=EMBEDDINGS),
         frozen_single=small,
         multitask=paper_multitask(quick=quick, embeddings=EMBEDDINGS, epochs=EPOCHS),
-        seeds={} if quick else {"ours": 2},
     )
 
 

@@ -19,9 +19,9 @@ are tuned in the same way: C of logistic regression and fastText, the number of 
 of ASAP by the mean accuracy on validation rows, one value for all tasks; in few-shot tables on sources that
 are cut to the size of a support set.
 
-Every row says which seeds it has. Our default has two (one on clients1491), and so has what is quick:
-few-shot learning on sentence vectors, and all of diverse on them; the rest has one, for time. The rows of a
-task and the support sets are the same for all seeds.
+Every row says which seeds it has. Our default has two (one on clients1491, and in multi-task learning of
+reviews), and so has what is quick: few-shot learning on sentence vectors, and all of diverse on them; the
+rest has one, for time. The rows of a task and the support sets are the same for all seeds.
 
 The paper's clusters come from scores of the same run: with the encoder of the row, accuracy as in section
 3.1, then Eq. 1, Eq. 2 and spectral clustering. Rows named "default scores" have the clusters of our default

@@ -87,11 +87,11 @@ class Subject:
 
 SUBJECTS = (
     Subject("amazon-mtl", "Sentiment, multi-task: 69 tasks, 12 targets", "Table 1(a)", AMAZON_FULL),
-    Subject("amazon-fsl", "Sentiment, five-shot: 57 sources, 12 targets", "Table 1(b)", AMAZON),
+    Subject("amazon-fsl", "Sentiment, five-shot: 57 sources, 12 targets", "Table 1(b)", AMAZON + TUNED),
     Subject("intents-mtl", "Intents, multi-task: 175 tasks", "Table 2(a)", INTENTS),
     Subject("intents-fsl", "Intents, few-shot: one row a label and 20 more", "Table 2(b)", INTENTS + TUNED),
     Subject("many-mtl", "Intents, 1,491 tasks, 4.5 % of the pairs", "Table 3", MANY),
-    Subject("diverse", "Tasks of different kinds, multi-task and few-shot", "", DIVERSE),
+    Subject("diverse", "Tasks of different kinds, multi-task and few-shot", "", DIVERSE + TUNED),
     Subject("clustering", "The clustering itself", "", (), False, CLUSTERING_MODULES),
     Subject("why", "Why clusters do or do not pay", "", (), False, ()),
     Subject("theorem", "The theorem and the phase transition", "Theorem 3.1", (), False, ()),
