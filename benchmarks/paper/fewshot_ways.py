@@ -232,5 +232,7 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
             C = float(tuned.extra["chosen"])
             return dataclasses.replace(tuned, model=SetFitLearner(C=C), settings={**said, "C of the head": C})
 
-        trials.append(Trial(way=way("SetFit, tuned head"), fit=with_tuned_head, **limits))
+        # Where a target has as many rows of each label, SetFit's own head has nothing to be balanced for.
+        if not plan.data.few_shot:
+            trials.append(Trial(way=way("SetFit, tuned head"), fit=with_tuned_head, **limits))
     return trials
