@@ -12,6 +12,7 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import fine_tuning
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
+from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.paired import PairedEncoder
 from robusttc.encoders.reading import EncoderReader, PairedReader
 from robusttc.encoders.sentence import SentenceEncoder
@@ -52,9 +53,10 @@ def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_
     reader = learner._fitted.reader
     assert isinstance(reader, PairedReader)
     vectors = np.asarray(reader.read(NEW_TEXTS).matrix)
-    plain = SentenceEncoder(device="cpu").prepare(TaskSet([Task("new", NEW_TEXTS, ["x", "y", "z"])]))
+    plain = EncoderReader(SentenceEncoder(device="cpu")).read(NEW_TEXTS)
+    assert isinstance(plain, DenseInputs)
     width = vectors.shape[1] // 2
-    assert np.array_equal(vectors[:, :width], plain.inputs.matrix[plain.items["new"]])  # type: ignore[union-attr]
+    assert np.array_equal(vectors[:, :width], plain.matrix)
     # Two steps change little, but do change it.
     assert 0 < np.abs(vectors[:, width:] - vectors[:, :width]).max() < 0.5
     assert learner._fitted.knowledge.settings == default_settings("blend", words=False, tuned="paired")
