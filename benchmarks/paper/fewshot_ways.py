@@ -232,7 +232,8 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
             C = float(tuned.extra["chosen"])
             return dataclasses.replace(tuned, model=SetFitLearner(C=C), settings={**said, "C of the head": C})
 
-        # Where a target has as many rows of each label, SetFit's own head has nothing to be balanced for.
+        # Not on reviews, for time: they have as many rows of each label, so there is nothing to balance, but
+        # the C of SetFit's own head is not tuned there.
         if not plan.data.few_shot:
             trials.append(Trial(way=way("SetFit, tuned head"), fit=with_tuned_head, **limits))
     return trials

@@ -21,7 +21,8 @@ are cut to the size of a support set.
 
 Every row says which seeds it has. Our default has two (one on clients1491, and in multi-task learning of
 reviews), and so has what is quick: few-shot learning on sentence vectors, and all of diverse on them; the
-rest has one, for time. The rows of a task and the support sets are the same for all seeds.
+rest has one, for time, where a table does not say otherwise, and so has the tuned encoder. Three were
+planned. The rows of a task and the support sets are the same for all seeds.
 
 The paper's clusters come from scores of the same run: with the encoder of the row, accuracy as in section
 3.1, then Eq. 1, Eq. 2 and spectral clustering. Rows named "default scores" have the clusters of our default
