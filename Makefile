@@ -8,13 +8,14 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-browser test-slow check format wheel clean
+.PHONY: help demo test test-browser test-slow golden check format wheel clean
 
 help:
 	@echo "make demo         the whole journey on planted tasks, in ./demo"
 	@echo "make test         all tests but the slow ones and those in a browser"
 	@echo "make test-browser the tests of the report in a real browser; needs chromium and chromedriver"
 	@echo "make test-slow    the slow tests"
+	@echo "make golden       write the records of the public surface again, after an intended change"
 	@echo "make check        format, lint, types, spelling"
 	@echo "make format       mend format and lint where a tool can"
 	@echo "make bench-NAME   a benchmark, for instance make bench-data"
@@ -52,6 +53,9 @@ test-browser: .venv/installed-dev
 
 test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -m "slow and not browser"
+
+golden: .venv/installed-dev
+	PYTHONPATH=src $(BIN)/python tests/golden/record_golden.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .

@@ -1,0 +1,61 @@
+"""Write the records of the public surface: `make golden`, or `--out FOLDER` for another place."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+# A cache of its own, before anything reads this: the user's is neither read nor filled.
+CACHE = tempfile.mkdtemp(prefix="robusttc-golden-")
+os.environ["ROBUSTTC_CACHE"] = CACHE
+
+from golden_run import fix_terminal  # noqa: E402
+from golden_surface import Section, collect_surface, describe_options  # noqa: E402
+
+RECORDS = Path(__file__).parent / "records"
+
+
+def write_records(out: Path, sections: dict[str, Section], helps: dict[str, str]) -> None:
+    """Write a text file a section and a help text; files of commands that are gone are removed."""
+    shutil.rmtree(out, ignore_errors=True)
+    for name, section in sections.items():
+        write_text(out / f"{name}.txt", "".join(f"{key}: {said}\n" for key, said in section.items()))
+    for name, text in helps.items():
+        write_text(out / "help" / f"{name}.txt", text)
+
+
+def write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def read_sections(folder: Path) -> dict[str, Section]:
+    """Read the sections of a folder of records, without the help texts."""
+    return {
+        str(path.relative_to(folder).with_suffix("")): dict(
+            line.split(": ", 1) for line in path.read_text(encoding="utf-8").splitlines()
+        )
+        for path in sorted(folder.rglob("*.txt"))
+        if path.parent.name != "help"
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RECORDS, help="the folder that is replaced")
+    out = parser.parse_args().out
+    fix_terminal()
+    try:
+        with tempfile.TemporaryDirectory(prefix="robusttc-golden-") as folder:
+            sections, helps = collect_surface(Path(folder))
+    finally:
+        shutil.rmtree(CACHE, ignore_errors=True)
+    write_records(out, sections | {"options": describe_options(helps)}, helps)
+
+
+# Worker processes import this file again.
+if __name__ == "__main__":
+    main()
