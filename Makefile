@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-browser test-slow golden check format wheel clean
+.PHONY: help demo test test-browser test-slow golden compare-old check format wheel clean
 
 help:
 	@echo "make demo         the whole journey on planted tasks, in ./demo"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-browser the tests of the report in a real browser; needs chromium and chromedriver"
 	@echo "make test-slow    the slow tests"
 	@echo "make golden       write the records of the public surface again, after an intended change"
+	@echo "make compare-old  list every difference from version 0.1; ARGUMENTS=--quick for a part of it"
 	@echo "make check        format, lint, types, spelling"
 	@echo "make format       mend format and lint where a tool can"
 	@echo "make bench-NAME   a benchmark, for instance make bench-data"
@@ -57,6 +58,10 @@ test-slow: .venv/installed-dev
 golden: .venv/installed-dev
 	PYTHONPATH=src $(BIN)/python tests/golden/record_golden.py
 
+# For instance: make compare-old ARGUMENTS="--quick --sets diverse"
+compare-old: .venv/installed-dev
+	$(BIN)/python -m benchmarks.compare_old $(ARGUMENTS)
+
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -78,4 +83,4 @@ wheel: .venv/installed-dev
 	PYTHON="$(PYTHON)" bash tests/try_wheel.sh $(BIN)/python
 
 clean:
-	rm -rf .venv build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist demo .compare-old .mypy_cache .pytest_cache .ruff_cache .hypothesis
