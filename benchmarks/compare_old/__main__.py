@@ -7,6 +7,7 @@ Results of the old code are kept in a folder that git ignores, and only made aga
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import tempfile
@@ -52,8 +53,8 @@ class Comparison:
 
     def compare_surface(self) -> None:
         """Compare names, signatures, options, JSON keys and files of a small run."""
-        programs = [path.read_text(encoding="utf-8") for path in sorted(GOLDEN.glob("*_golden.py"))]
-        programs += [path.read_text(encoding="utf-8") for path in sorted(GOLDEN.glob("golden_*.py"))]
+        recorders = ("golden_run.py", "golden_surface.py", "record_golden.py")
+        programs = [(GOLDEN / name).read_text(encoding="utf-8") for name in recorders]
         old = keep(self.kept, "surface", programs, lambda: self.surface_of(self.old))
         self.differences += compare_values(old, self.surface_of(self.new))
 
@@ -93,6 +94,8 @@ class Comparison:
 
         old = keep(self.kept, given.name, [given.digest, workers], lambda: run(self.old))
         new = run(self.new)
+        # The figures of single tasks, to look at: nothing reads them again.
+        (self.kept / f"new-{given.name}.json").write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
         self.differences += compare_runs(given.name, old, new)
         for kind in ("served", "few-shot"):
             paired = pair_accuracies(f"{given.name}, {kind}", old[kind], new[kind])
@@ -150,7 +153,7 @@ def print_accuracies(accuracies: Sequence[Paired]) -> None:
     if not accuracies:
         return
     print(f"\nAccuracy on validation rows, in points. The lower end of new - old must be above {MIN_POINTS};")
-    print("for few-shot learning the upper end, since held-out tasks are few.\n")
+    print("for few-shot learning the upper end, since held-out tasks are few. (Planted: test rows.)\n")
     header = ["set", "tasks", "with another accuracy", "old", "new", "new - old [95 %]", "bound"]
     rows = [
         [

@@ -32,17 +32,6 @@ def write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def read_sections(folder: Path) -> dict[str, Section]:
-    """Read the sections of a folder of records, without the help texts."""
-    return {
-        str(path.relative_to(folder).with_suffix("")): dict(
-            line.split(": ", 1) for line in path.read_text(encoding="utf-8").splitlines()
-        )
-        for path in sorted(folder.rglob("*.txt"))
-        if path.parent.name != "help"
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RECORDS, help="the folder that is replaced")
