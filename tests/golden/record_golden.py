@@ -8,12 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-# A cache of its own, before anything reads this: the user's is neither read nor filled.
-CACHE = tempfile.mkdtemp(prefix="robusttc-golden-")
-os.environ["ROBUSTTC_CACHE"] = CACHE
-
-from golden_run import fix_terminal  # noqa: E402
-from golden_surface import Section, collect_surface, describe_options  # noqa: E402
+from golden_run import fix_terminal
+from golden_surface import Section, collect_surface, describe_options
 
 RECORDS = Path(__file__).parent / "records"
 
@@ -37,11 +33,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORDS, help="the folder that is replaced")
     out = parser.parse_args().out
     fix_terminal()
-    try:
-        with tempfile.TemporaryDirectory(prefix="robusttc-golden-") as folder:
-            sections, helps = collect_surface(Path(folder))
-    finally:
-        shutil.rmtree(CACHE, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="robusttc-golden-") as folder:
+        # The user's cache is neither read nor filled.
+        os.environ["ROBUSTTC_CACHE"] = str(Path(folder) / "cache")
+        (Path(folder) / "work").mkdir()
+        sections, helps = collect_surface(Path(folder) / "work")
     write_records(out, sections | {"options": describe_options(helps)}, helps)
 
 
