@@ -29,10 +29,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.planted import Planted, plant
 from benchmarks.report import print_table
 from benchmarks.textbook_ialm import textbook_ialm
-from robusttc.clustering.completion.complete import complete_similarity
-from robusttc.clustering.completion.problem import Problem, make_problem
-from robusttc.clustering.completion.result import CompletionResult
-from robusttc.clustering.start import cluster_rows, first_clustering, leading_eigenvectors, refine_labels
+from robusttc.clustering.old.completion.complete import complete_similarity
+from robusttc.clustering.old.completion.problem import Problem, make_problem
+from robusttc.clustering.old.completion.result import CompletionResult
+from robusttc.clustering.old.start import cluster_rows, first_clustering, leading_eigenvectors, refine_labels
 from robusttc.errors import DoubtWarning
 
 Row = dict[str, Any]

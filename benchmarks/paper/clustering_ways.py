@@ -25,8 +25,8 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, nor
 
 from benchmarks.paper.clustering_sets import ClusteringSet
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
-from robusttc.clustering.baselines import KMeansOnRows, SpectralOnObserved, SpectralOnScores
-from robusttc.clustering.spectral import cluster_points
+from robusttc.clustering.old.baselines import KMeansOnRows, SpectralOnObserved, SpectralOnScores
+from robusttc.clustering.old.spectral import cluster_points
 from robusttc.learning.groups import random_groups_like
 from robusttc.scores import row_means, standardise_columns
 

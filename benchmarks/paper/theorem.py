@@ -19,8 +19,8 @@ draws. Figures of a cell, as shares of its draws:
 * ``likely_right``, ``likely_wrong``: of the draws that are called likely.
 
 Deviation: the theorem speaks of X for a lambda in its interval, which is empty unless hardly anything is
-wrong (`robusttc.clustering.incoherence`); here lambda is chosen by the library. Its constant C is not known,
-so multiples of n log^2 n are the unit. Correct entries are m times one less the share of wrong ones.
+wrong (`robusttc.clustering.old.incoherence`); here lambda is chosen by the library. Its constant C is not
+known, so multiples of n log^2 n are the unit. Correct entries are m times one less the share of wrong ones.
 
 A transition (group ``transitions``) is the multiple of n log^2 n at which half of the draws are exact,
 between the two multiples measured next to it. If it is the same for all n, n log^2 n is the right order; if

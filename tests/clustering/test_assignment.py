@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from robusttc.clustering.assignment import (
+from robusttc.clustering.old.assignment import (
     cluster_evidence,
     count_observed,
     find_confidence,
     place_by_scores,
     place_tasks,
 )
-from robusttc.clustering.completion.problem import Problem, make_problem
-from robusttc.clustering.grouping import number_clusters, renumber
-from robusttc.clustering.start import Labels, estimate_rates
+from robusttc.clustering.old.completion.problem import Problem, make_problem
+from robusttc.clustering.old.grouping import number_clusters, renumber
+from robusttc.clustering.old.start import Labels, estimate_rates
 from robusttc.scores import TransferScores
 
 

@@ -10,7 +10,12 @@ from planted_scores import planted_scores
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.clustering.baselines import KMeansOnRows, ScoreClustering, SpectralOnObserved, SpectralOnScores
+from robusttc.clustering.old.baselines import (
+    KMeansOnRows,
+    ScoreClustering,
+    SpectralOnObserved,
+    SpectralOnScores,
+)
 from robusttc.errors import UsageError
 from robusttc.scores import TransferScores
 

@@ -7,14 +7,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.completion.certificate import (
+from robusttc.clustering.old.completion.certificate import (
     bound_norm,
     dual_value,
     exact_norm,
     is_norm_below,
     lanczos_slack,
 )
-from robusttc.clustering.completion.problem import make_problem
+from robusttc.clustering.old.completion.problem import make_problem
 
 Matrix = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from planted_similarity import Planted, plant
 
-from robusttc.clustering.completion.complete import complete_similarity
-from robusttc.clustering.completion.result import CompletionResult
+from robusttc.clustering.old.completion.complete import complete_similarity
+from robusttc.clustering.old.completion.result import CompletionResult
 from robusttc.errors import DoubtWarning
 
 Matrix = NDArray[np.float64]

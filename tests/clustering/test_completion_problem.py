@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from robusttc.clustering.completion.complete import complete_similarity
-from robusttc.clustering.completion.problem import make_problem
+from robusttc.clustering.old.completion.complete import complete_similarity
+from robusttc.clustering.old.completion.problem import make_problem
 from robusttc.errors import DataError, UsageError
 
 ONES = np.ones((3, 3))

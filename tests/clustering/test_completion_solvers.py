@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from planted_similarity import Planted, plant
 
-from robusttc.clustering.completion.complete import complete_similarity
-from robusttc.clustering.completion.result import CompletionResult
+from robusttc.clustering.old.completion.complete import complete_similarity
+from robusttc.clustering.old.completion.result import CompletionResult
 from robusttc.errors import DoubtWarning
 
 
@@ -166,7 +166,7 @@ def test_errors_are_the_wrong_entries(method: str) -> None:
 
 
 def test_threads_and_repetition_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from robusttc.clustering.completion import factored
+    from robusttc.clustering.old.completion import factored
 
     monkeypatch.setattr(factored, "ROWS_A_BLOCK", 64)  # so that there is something to share
     data = plant([100, 100, 150], degree=25, flips=0.05, seed=0)
@@ -181,9 +181,9 @@ def test_threads_and_repetition_change_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_first_clustering_can_be_given() -> None:
-    from robusttc.clustering.completion.complete import solve_problem
-    from robusttc.clustering.completion.problem import make_problem
-    from robusttc.clustering.start import first_clustering
+    from robusttc.clustering.old.completion.complete import solve_problem
+    from robusttc.clustering.old.completion.problem import make_problem
+    from robusttc.clustering.old.start import first_clustering
 
     data = plant([20, 20], degree=15, flips=0.05, seed=0)
     problem = make_problem(data.Y, data.observed)
@@ -259,7 +259,7 @@ def test_a_measured_window_lowers_lambda() -> None:
 
 def test_the_number_of_lambdas_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lambda that is reported is the one that was solved for."""
-    from robusttc.clustering.completion import complete
+    from robusttc.clustering.old.completion import complete
 
     monkeypatch.setattr(complete, "MAX_LAMBDAS", 1)
     monkeypatch.setattr(complete, "HIGHEST_NORM", 0.1)
@@ -271,8 +271,8 @@ def test_the_number_of_lambdas_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_compiled_loops_agree_with_plain_algebra() -> None:
     """The loops run as plain Python here, which is how their lines are seen to be covered."""
-    from robusttc.clustering.completion import kernels
-    from robusttc.clustering.completion.problem import make_problem
+    from robusttc.clustering.old.completion import kernels
+    from robusttc.clustering.old.completion.problem import make_problem
 
     data = plant([6, 5], degree=7, flips=0.2, seed=0)
     problem = make_problem(data.Y, data.observed)
@@ -321,9 +321,9 @@ def test_compiled_loops_agree_with_plain_algebra() -> None:
 
 
 def test_a_solver_without_a_round_is_a_fault_of_the_caller() -> None:
-    from robusttc.clustering.completion.dense import solve_dense
-    from robusttc.clustering.completion.factored import solve_factored
-    from robusttc.clustering.completion.problem import make_problem
+    from robusttc.clustering.old.completion.dense import solve_dense
+    from robusttc.clustering.old.completion.factored import solve_factored
+    from robusttc.clustering.old.completion.problem import make_problem
 
     problem = make_problem(np.ones((2, 2)), np.ones((2, 2)))
     with pytest.raises(AssertionError):

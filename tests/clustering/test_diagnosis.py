@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.clustering.completion.complete import complete_similarity, solve_problem
-from robusttc.clustering.completion.problem import Problem, make_problem
-from robusttc.clustering.completion.result import CompletionResult, LambdaWindow
-from robusttc.clustering.diagnosis import MAX_LISTED_TASKS, Diagnosis, diagnose
-from robusttc.clustering.evidence import (
+from robusttc.clustering.filtering import filter_scores
+from robusttc.clustering.old.completion.complete import complete_similarity, solve_problem
+from robusttc.clustering.old.completion.problem import Problem, make_problem
+from robusttc.clustering.old.completion.result import CompletionResult, LambdaWindow
+from robusttc.clustering.old.diagnosis import MAX_LISTED_TASKS, Diagnosis, diagnose
+from robusttc.clustering.old.evidence import (
     Signal,
     count_clusters,
     find_blocked,
@@ -26,9 +27,8 @@ from robusttc.clustering.evidence import (
     signal_to_noise,
     similarity_margins,
 )
-from robusttc.clustering.filtering import filter_scores
-from robusttc.clustering.incoherence import bound_incoherence, bound_pattern_norm, theorem_interval
-from robusttc.clustering.start import Labels, Start, estimate_rates, first_clustering
+from robusttc.clustering.old.incoherence import bound_incoherence, bound_pattern_norm, theorem_interval
+from robusttc.clustering.old.start import Labels, Start, estimate_rates, first_clustering
 from robusttc.errors import DoubtWarning, UsageError
 from robusttc.scores import ScoreReliability, TransferScores
 
@@ -156,7 +156,7 @@ def test_signal_to_noise_of_very_many_clusters(monkeypatch: pytest.MonkeyPatch) 
     Y, observed, labels = planted([6] * 5, 1.0, 0.05, 0)
     counts = count_clusters(make_problem(Y, observed), labels)
     mean = signal_to_noise(counts).mean
-    monkeypatch.setattr("robusttc.clustering.evidence.MAX_DENSE_CLUSTERS", 3)
+    monkeypatch.setattr("robusttc.clustering.old.evidence.MAX_DENSE_CLUSTERS", 3)
     signal = signal_to_noise(counts)
     assert signal.mean == pytest.approx(mean, rel=1e-4)
     assert signal.clearest is signal.faintest is None
@@ -253,7 +253,7 @@ def test_no_task_blocks_what_is_exactly_clusters() -> None:
 def test_margins_are_those_of_the_dense_matrix(
     seed: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robusttc.clustering.evidence.MAX_BLOCK", block)
+    monkeypatch.setattr("robusttc.clustering.old.evidence.MAX_BLOCK", block)
     Y, observed, labels = planted([9, 6, 1], 0.8, 0.1, seed)
     labels[2] = -1
     problem, _, completion = complete(Y, observed, seed=seed)

@@ -13,8 +13,8 @@ from planted_scores import planted_scores
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.clustering.completion.problem import Problem, make_problem
-from robusttc.clustering.components import (
+from robusttc.clustering.old.completion.problem import Problem, make_problem
+from robusttc.clustering.old.components import (
     CompletedComponent,
     complete_component,
     find_components,
@@ -22,11 +22,11 @@ from robusttc.clustering.components import (
     join_starts,
     restrict_problem,
 )
-from robusttc.clustering.diagnosis import Diagnosis
-from robusttc.clustering.estimator import RobustTaskClustering
-from robusttc.clustering.grouping import cluster_tasks
-from robusttc.clustering.number import PairValues
-from robusttc.clustering.start import first_clustering
+from robusttc.clustering.old.diagnosis import Diagnosis
+from robusttc.clustering.old.estimator import RobustTaskClustering
+from robusttc.clustering.old.grouping import cluster_tasks
+from robusttc.clustering.old.number import PairValues
+from robusttc.clustering.old.start import first_clustering
 from robusttc.errors import DoubtWarning, UsageError
 from robusttc.scores import TransferScores
 

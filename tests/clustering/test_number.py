@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from planted_scores import planted_scores
 
-from robusttc.clustering.number import PairValues, measure_pairs, score_length
-from robusttc.clustering.start import Labels
+from robusttc.clustering.old.number import PairValues, measure_pairs, score_length
+from robusttc.clustering.old.start import Labels
 from robusttc.scores import TransferScores
 
 

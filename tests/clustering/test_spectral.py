@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.clustering.completion.problem import Floats
-from robusttc.clustering.spectral import cluster_factors, cluster_points, embed_factors
+from robusttc.clustering.old.completion.problem import Floats
+from robusttc.clustering.old.spectral import cluster_factors, cluster_points, embed_factors
 
 
 def planted_factors(n: int, k: int, noise: float, seed: int) -> tuple[Floats, Floats, NDArray[np.intp]]:

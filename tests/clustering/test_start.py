@@ -7,8 +7,8 @@ import pytest
 from planted_similarity import plant
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.clustering.completion.problem import Problem, make_problem
-from robusttc.clustering.start import (
+from robusttc.clustering.old.completion.problem import Problem, make_problem
+from robusttc.clustering.old.start import (
     counts_by_cluster,
     description_length,
     estimate_rates,

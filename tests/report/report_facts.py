@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.filtering import Verdict, filter_scores
+from robusttc.clustering.old.estimator import RobustTaskClustering
 from robusttc.clustering.planted import make_planted_scores
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet

@@ -18,8 +18,8 @@ from report_facts import (
     without_rows,
 )
 
-from robusttc.clustering.completion.result import LambdaWindow
-from robusttc.clustering.verdict import Findings, give_advice
+from robusttc.clustering.old.completion.result import LambdaWindow
+from robusttc.clustering.old.verdict import Findings, give_advice
 from robusttc.learning.intervals import Estimate
 from robusttc.report.document import describe_run, find_space
 from robusttc.report.facts import RunFacts

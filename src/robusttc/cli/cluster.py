@@ -50,7 +50,7 @@ def cluster(
     Ends with code 3 where the clusters are not certified.
     """
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
-    from robusttc.clustering.estimator import RobustTaskClustering
+    from robusttc.clustering.old.estimator import RobustTaskClustering
     from robusttc.report.heatmap import check_format, draw_heatmap
     from robusttc.scores import read_scores
 

@@ -1,241 +1,215 @@
-"""Robust task clustering (Algorithm 1 of the paper): from transfer scores to clusters of tasks."""
+"""Robust task clustering: from transfer scores to clusters of tasks (Algorithm 1, and past it)."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.assignment import (
-    MIN_OBSERVED,
-    count_observed,
-    find_confidence,
-    place_tasks,
+from robusttc.clustering.completion import (
+    Completion,
+    CompletionResult,
+    Fold,
+    as_result,
+    complete_scores,
+    cross_validate_tau,
+    fit_halves,
 )
-from robusttc.clustering.completion.complete import Method, check_options
-from robusttc.clustering.completion.problem import Floats, Problem, make_problem
-from robusttc.clustering.completion.result import CompletionResult, LambdaWindow
-from robusttc.clustering.components import (
-    CompletedComponent,
-    complete_component,
-    find_components,
-    join_completions,
-    join_starts,
-)
-from robusttc.clustering.diagnosis import Diagnosis, diagnose
 from robusttc.clustering.filtering import FilteredScores, filter_scores
-from robusttc.clustering.grouping import cluster_tasks, number_clusters, refine_parts, renumber
-from robusttc.clustering.number import PairValues, measure_pairs
-from robusttc.clustering.start import Labels
-from robusttc.errors import DoubtWarning, UsageError, quote
-from robusttc.scores import TransferScores
+from robusttc.clustering.n_clusters import (
+    NumberOfClusters,
+    TwoGroups,
+    choose_n_clusters,
+    fit_two_groups,
+    pair_means,
+)
+from robusttc.clustering.problem import Factors, Floats, Labels, make_problem
+from robusttc.clustering.solvers import solve_absolute
+from robusttc.clustering.spectral import Tree, build_tree, cluster_spectrally, cut, embed, number_by_size
+from robusttc.clustering.standardise import METHODS, standardise
+from robusttc.clustering.verdict import HeldOutPairs, Verdict, judge_clusters
+from robusttc.errors import DataError, DoubtWarning, UnknownTaskError, UsageError, quote
+from robusttc.scores import TransferScores, check_choice
 from robusttc.seeds import RandomState, run_seed
 
-__all__ = ["Certificate", "RobustTaskClustering", "TriedNumber", "check_n_clusters", "check_scores"]
+__all__ = ["Certificate", "PairEvidence", "RobustTaskClustering", "TransferPrediction"]
+
+STRATEGIES = ("default", "paper")
+MIN_PAIRS = 2  # a task with fewer measured pairs has no cluster
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proven of the completed similarity.
+    """What is proven of the completed similarity: it says nothing about whether the clusters are real.
 
     Attributes
     ----------
-    gap
-        The objective of Eq. 2 is at most this share above the optimum; 1 where nothing is proven.
-    converged
-        Whether the gap reached the tolerance in every component.
-    lam, window
-        The weight of errors, and the window it was chosen from, of the largest component; each component has
-        its own.
-    dual_norm
-        The bound on the dual's spectral norm before it was scaled.
-    objective
-        The objective of Eq. 2, summed over components.
-    method
-        ``dense``, ``factored``, ``spectral`` (no lambda would do), several joined by ``+``, or ``none``.
-    n_components
-        The number of connected components of the observation graph, isolated tasks left out.
-    message
-        What is doubtful about the clustering; empty if nothing is.
+    gap, converged
+        The objective is at most this share above the optimum, and whether that reaches the tolerance.
+    regularisation
+        The penalty of the nuclear norm, tau; lambda of Eq. 2 is 1 / tau.
+    objective, rank
+        The value of the program, and the rank of X.
+    sentence
+        That in words.
     """
 
     gap: float
     converged: bool
-    lam: float
-    window: LambdaWindow | None
-    dual_norm: float
+    regularisation: float
     objective: float
-    method: str
-    n_components: int
-    message: str
+    rank: int
+    sentence: str
 
 
-@dataclass(frozen=True)
-class TriedNumber:
-    """A number of clusters that was tried in a component.
+@dataclass(frozen=True, eq=False)
+class PairEvidence:
+    """What the measured pairs say.
 
     Attributes
     ----------
-    component
-        The number of the component, 0 the largest.
-    n_clusters
-        The number of clusters.
-    description_length
-        The nats needed to write down the clusters and then the filtered pairs.
-    score_length
-        The nats needed to write down the clusters and then all measured pairs, up to a constant; infinite if
-        pairs within clusters are not the higher ones. This decides.
-    chosen
-        Whether it was taken.
+    first, second
+        The task numbers, ``first < second``.
+    same_group
+        The posterior probability that both belong to one group, by their own scores; in paper mode Y of Eq. 1
+        (NaN where it leaves the pair out).
+    outlier
+        What the loss clipped, in standard deviations: 0 where the completion fits; in paper mode E of Eq. 2.
     """
 
-    component: int
-    n_clusters: int
-    description_length: float
-    score_length: float
-    chosen: bool
+    first: Labels
+    second: Labels
+    same_group: Floats
+    outlier: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class TransferPrediction:
+    """Expected transfer scores of sources (rows) to targets (columns), with their standard errors."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    scores: Floats
+    standard_errors: Floats
 
 
 class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Cluster tasks by how well they serve each other (Algorithm 1 of the paper).
+    """Cluster tasks by how well they serve each other.
 
-    The scores are filtered to reliable pairs (Eq. 1), completed by robust low-rank completion with a
-    certified gap (Eq. 2), in each connected component of the observed pairs on its own, and clustered
-    spectrally. Then every task moves to the cluster for which its own observed entries speak most.
-    Deviation: the paper has no such last step; it repairs almost everything that spectral clustering gets
-    wrong.
+    The default completes the standardised scores themselves by one convex program (see
+    `robusttc.clustering.problem`), regularised by cross-validation over pairs, and clusters the symmetric
+    part by average linkage. ``strategy="paper"`` is Algorithm 1 to the letter: reliable pairs (Eq. 1), robust
+    completion (Eq. 2), spectral clustering.
 
-    A task with fewer than 2 observed pairs is not clustered with the others, but placed afterwards where
-    its entries or its scores speak clearly for one cluster; see
-    `robusttc.clustering.assignment.place_tasks`. Else its label is -1.
-
-    The result depends on the scores, the parameters and the names of the tasks, not on the order of the
-    tasks.
+    The result depends on the scores, the parameters and the names of the tasks, not on their order.
 
     Parameters
     ----------
     n_clusters
-        The number of clusters, 1 to the number of tasks, or ``auto``: in each component the number with
-        which all measured pairs are told in the fewest nats (`robusttc.clustering.number`). A given number
-        is kept, also over several components; only where fewer tasks have observed pairs there are fewer
-        clusters, with a warning. With 1, and with as many as there are tasks, no task is left without a
-        cluster.
-    rule, p_high, p_low, remove_donor_effect
-        The filter: see `robusttc.clustering.filtering.filter_scores`.
-    lam, weights, tol, method, n_threads
-        The completion: see `robusttc.complete_similarity`.
-    refine
-        Whether to take the last step.
+        The number of clusters, or ``auto``: the smallest that predicts held-out pairs as well as any (in
+        paper mode the number at the largest gap of the eigenvalues; Deviation: the paper gives K).
+    strategy
+        ``default`` or ``paper``.
+    scale
+        How scores of a target are standardised: ``standard``, ``rank`` (for scores with long tails) or
+        ``auto``.
+    delta
+        The Huber threshold, in standard deviations of a target's scores.
+    rule, p_high, p_low
+        Eq. 1, in paper mode: see `robusttc.clustering.filtering.filter_scores`.
+    lam
+        lambda of Eq. 2, in paper mode; ``auto``: by cross-validation over the observed entries of Y.
+    tol
+        The relative duality gap to reach.
     random_state
         The seed: an integer, or a NumPy generator, of which every fit takes one draw.
 
     Attributes
     ----------
     labels_
-        The cluster of each task, in the order of `task_names_`; -1 for none. Clusters are numbered by
-        decreasing size, equal ones by the name of their first task in alphabetical order.
-    labels_spectral_
-        The same before the last step and the placement, with the same numbers.
-    n_clusters_
-        The number of clusters; 0 if no task has one.
-    n_clusters_reason_
-        Why it is this number.
-    candidates_
-        The numbers of clusters that were tried: a tuple of `TriedNumber`.
+        The cluster of each task, in the order of `task_names_`; -1 for a task with fewer than two measured
+        pairs. Clusters are numbered by decreasing size.
+    n_clusters_, n_clusters_reason_
+        The number of clusters, and why it is this one.
     clusters_
-        The names of the tasks of each cluster, by its number.
+        The names of the tasks of each cluster.
     confidence_
-        The posterior probability of each task's cluster given its observed entries, in (0, 1]; 0 for no
-        cluster.
+        The posterior probability of each task's cluster given its measured pairs; 0 for no cluster.
     similarity_
-        The completed similarity X, as factors, with its proof; `similarity_.dense()` multiplies it out.
-        Zero between components.
-    errors_
-        The errors E, sparse.
+        The completed similarity X as factors: a `CompletionResult`.
     certificate_
-        What is proven: a `Certificate`.
-    diagnosis_
-        How far the clusters can be trusted, in words.
-    components_
-        The components, the largest first, each with its own problem, lambda and proof.
-    filtered_
-        What was left of the scores behind the filter.
+        How near the optimum that is: a `Certificate`.
+    verdict_
+        Whether groups predict unmeasured pairs: a `Verdict`.
+    pairs_
+        What the measured pairs say: a `PairEvidence`.
+    tree_
+        The tree of the clusters (default strategy), which can be cut elsewhere; None in paper mode.
     task_names_
         The names of the tasks.
 
     Examples
     --------
-    >>> S = np.kron(np.eye(2), np.full((4, 4), 0.3)) + np.linspace(0.4, 0.6, 8)
-    >>> names = ["mail", "chat", "call", "fax", "red", "blue", "green", "grey"]
-    >>> groups = RobustTaskClustering().fit(TransferScores.from_matrix(S, names))
-    >>> groups.n_clusters_, groups.clusters_[0]
-    (2, ('red', 'blue', 'green', 'grey'))
+    >>> from robusttc.clustering.planted import make_planted_scores
+    >>> names = [f"task {number:02d}" for number in range(24)]
+    >>> scores = make_planted_scores(names, [number % 3 for number in range(24)], random_state=0)
+    >>> groups = RobustTaskClustering().fit(scores)
+    >>> groups.n_clusters_, groups.verdict_.supported, groups.certificate_.converged
+    (3, True, True)
     """
 
     labels_: Labels
-    labels_spectral_: Labels
     n_clusters_: int
     n_clusters_reason_: str
-    candidates_: tuple[TriedNumber, ...]
     confidence_: Floats
     similarity_: CompletionResult
-    errors_: sparse.csr_array
     certificate_: Certificate
-    diagnosis_: Diagnosis
-    components_: tuple[CompletedComponent, ...]
-    filtered_: FilteredScores
+    verdict_: Verdict
+    pairs_: PairEvidence
+    tree_: Tree | None
     task_names_: tuple[str, ...]
 
     def __init__(
         self,
         n_clusters: int | Literal["auto"] = "auto",
         *,
+        strategy: str = "default",
+        scale: str = "auto",
+        delta: float = 1.0,
         rule: str = "both",
         p_high: float = 0.5,
         p_low: float = 0.5,
-        remove_donor_effect: bool = False,
         lam: float | Literal["auto"] = "auto",
-        weights: tuple[float, float] = (1.0, 1.0),
         tol: float = 1e-5,
-        method: Method = "auto",
-        refine: bool = True,
-        n_threads: int = 1,
         random_state: RandomState = 0,
     ) -> None:
         self.n_clusters = n_clusters
+        self.strategy = strategy
+        self.scale = scale
+        self.delta = delta
         self.rule = rule
         self.p_high = p_high
         self.p_low = p_low
-        self.remove_donor_effect = remove_donor_effect
         self.lam = lam
-        self.weights = weights
         self.tol = tol
-        self.method = method
-        self.refine = refine
-        self.n_threads = n_threads
         self.random_state = random_state
 
     @property
     def clusters_(self) -> dict[int, tuple[str, ...]]:
         """The names of the tasks of each cluster, by its number."""
-        names = self.task_names_
         return {
-            cluster: tuple(names[task] for task in np.flatnonzero(self.labels_ == cluster))
+            cluster: tuple(self.task_names_[task] for task in np.flatnonzero(self.labels_ == cluster))
             for cluster in range(self.n_clusters_)
         }
 
-    def fit_predict(self, scores: TransferScores, y: None = None) -> Labels:
-        """Cluster the tasks, and give their labels; see `fit`."""
-        del y
-        return self.fit(scores).labels_
-
-    def fit(self, scores: TransferScores, y: None = None) -> RobustTaskClustering:
+    def fit(
+        self, scores: TransferScores, y: None = None, *, task_features: Floats | None = None
+    ) -> RobustTaskClustering:
         """Cluster the tasks of these scores.
 
         Parameters
@@ -244,180 +218,368 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             The transfer scores of the measured pairs.
         y
             Not used; there for scikit-learn.
+        task_features
+            One row a task, in the order of `scores`: side information for the completion (default strategy),
+            such as the mean vectors of the tasks' texts. How much it counts is cross-validated.
 
         Warns
         -----
         DoubtWarning
-            If the gap was not reached, no lambda would do, X is zero, nothing is observed, no task has a
-            cluster, or too few tasks have observed pairs for the given number of clusters.
+            If the duality gap was not reached.
 
         Raises
         ------
         UsageError
             If a parameter cannot be used.
+        DataError
+            If the features do not fit the scores.
         """
         del y
-        check_scores(scores)
         n_clusters = self._check_parameters(scores)
+        features = check_features(task_features, scores.n_tasks)
         seed = run_seed(self.random_state)
-        filtered = filter_scores(
-            scores,
-            p_high=self.p_high,
-            p_low=self.p_low,
-            rule=self.rule,
-            remove_donor_effect=self.remove_donor_effect,
-        )
-        weights = (float(self.weights[0]), float(self.weights[1]))
-        problem = make_problem(filtered.Y, filtered.observed, weights)
         # By name, so that the order in which tasks come changes nothing.
-        order = np.array(sorted(range(problem.n), key=scores.task_names.__getitem__), dtype=np.intp)
-        # Small matrices and few points: a second thread of BLAS or k-means makes them ten times slower on
-        # a busy machine. The threads of completion are counted apart.
-        with threadpool_limits(limits=1):
-            parts = self._complete(problem, order, measure_pairs(scores), n_clusters, seed)
-            similarity = join_completions(problem, parts, weights, scores.task_names)
-            active = count_observed(problem) >= MIN_OBSERVED
-            spectral = cluster_tasks(parts, order, active, n_clusters, seed)
-            labels = refine_parts(parts, spectral) if self.refine else spectral
-            labels = place_tasks(scores, problem, labels)
-            numbers = number_clusters(labels, order)
-            self.labels_ = renumber(labels, numbers)
-            self.labels_spectral_ = renumber(spectral, numbers)
-            self.confidence_ = find_confidence(problem, self.labels_)
-            start = join_starts(problem, parts)
-            self.diagnosis_ = diagnose(scores, filtered, problem, start, similarity, self.labels_)
-
-        self.n_clusters_ = len(numbers)
-        self.n_clusters_reason_ = give_reason(n_clusters, self.n_clusters_, parts)
-        self.candidates_ = tuple(
-            TriedNumber(
-                number,
-                one.n_clusters,
-                one.description_length,
-                one.score_length,
-                chosen=one.n_clusters == part.wanted.n_clusters,
-            )
-            for number, part in enumerate(parts)
-            for one in part.options
-        )
-        self.similarity_ = similarity
-        self.errors_ = similarity.E
-        self.components_ = tuple(parts)
-        self.filtered_ = filtered
+        order = np.array(sorted(range(scores.n_tasks), key=scores.task_names.__getitem__), dtype=np.intp)
+        sorted_scores = scores.subset([scores.task_names[task] for task in order])
+        with threadpool_limits(limits=1):  # small matrices: a second thread makes them slower
+            if self.strategy == "paper":
+                found = fit_paper(self, sorted_scores, n_clusters, seed)
+            else:
+                own = None if features is None else features[order]
+                found = fit_default(self, sorted_scores, n_clusters, own, seed)
+        place = np.argsort(order)
+        self._fitted = found
+        self._place = place
         self.task_names_ = scores.task_names
-        message = similarity.message
-        if parts and self.n_clusters_ < (n_clusters or 1):
-            message = "; ".join(filter(None, [message, self.n_clusters_reason_]))
-        self.certificate_ = certify(similarity, len(parts), message)
-        if message:
-            warnings.warn(message, DoubtWarning, stacklevel=2)
+        self.labels_ = found.labels[place]
+        self.n_clusters_ = int(found.labels.max(initial=-1)) + 1
+        self.n_clusters_reason_ = found.reason
+        self.confidence_ = found.confidence[place]
+        self.similarity_ = reorder(found.similarity, place)
+        self.certificate_ = certify(found.similarity)
+        self.verdict_ = found.verdict
+        self.pairs_ = reorder_pairs(found.pairs, order)
+        self.tree_ = found.tree
+        if not found.similarity.converged:
+            warnings.warn(found.similarity.message, DoubtWarning, stacklevel=2)
         return self
 
+    def fit_predict(self, scores: TransferScores, y: None = None) -> Labels:
+        """Cluster the tasks, and return their labels; see `fit`."""
+        del y
+        return self.fit(scores).labels_
+
+    def predict_transfer(
+        self, sources: list[str] | None = None, targets: list[str] | None = None
+    ) -> TransferPrediction:
+        """Predict the scores of sources to targets, measured or not, in the unit of the scores.
+
+        Parameters
+        ----------
+        sources, targets
+            Names of tasks; None: all of them.
+
+        Returns
+        -------
+        TransferPrediction
+            Expected scores and their standard errors, NaN for a target whose scores cannot be standardised.
+            The standard errors are those of held-out pairs, by how often source and target were measured.
+
+        Raises
+        ------
+        UsageError
+            In paper mode, which has no directions.
+        UnknownTaskError
+            If a name is not that of a task.
+        """
+        completion = self._fitted.completion
+        if completion is None:
+            what = "strategy='paper' completes a symmetric 0/1 matrix and predicts no scores"
+            raise UsageError(what, todo="fit with strategy='default'")
+        number_of = {name: number for number, name in enumerate(self.task_names_)}
+        for name in [*(sources or ()), *(targets or ())]:
+            if name not in number_of:
+                raise UnknownTaskError(name, self.task_names_)
+        all_names = list(self.task_names_)
+        rows = self._place[[number_of[name] for name in (sources or all_names)]]
+        columns = self._place[[number_of[name] for name in (targets or all_names)]]
+        factors = completion.factors
+        values = factors.left[rows] @ factors.right[columns].T
+        grid_columns = np.broadcast_to(columns, values.shape).ravel()
+        expected = completion.data.to_scores(grid_columns, values.ravel()).reshape(values.shape)
+        error = standard_errors(completion, rows, columns) * completion.data.spread[columns]
+        return TransferPrediction(tuple(sources or all_names), tuple(targets or all_names), expected, error)
+
     def _check_parameters(self, scores: TransferScores) -> int | None:
-        """Refuse what cannot be used; give the number of clusters, None for ``auto``."""
-        n_clusters = None
-        if not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
-            n_clusters = check_n_clusters(self.n_clusters, scores.n_tasks, or_else="'auto' or ")
-        check_number("tol", self.tol)
-        check_options(self.lam, self.tol, self.method, n_clusters, None, self.n_threads)
-        if not isinstance(self.weights, tuple | list) or len(self.weights) != 2:
-            raise UsageError(
-                "weights cannot be used", got=quote(self.weights), expected="two positive numbers"
+        """Refuse what cannot be used; return the number of clusters, None for ``auto``."""
+        if not isinstance(scores, TransferScores):
+            raise UsageError("scores cannot be used", got=type(scores).__name__, expected="TransferScores")
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("scale", self.scale, METHODS)
+        numbers = [("delta", self.delta), ("tol", self.tol)]
+        if not (isinstance(self.lam, str) and self.lam == "auto"):
+            numbers.append(("lam", self.lam))
+        for name, number in numbers:
+            is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+            if not is_number or not 0 < number < np.inf:
+                raise UsageError(f"{name} cannot be used", got=quote(number), expected="a positive number")
+        if isinstance(self.n_clusters, str) and self.n_clusters == "auto":
+            return None
+        is_integer = isinstance(self.n_clusters, int | np.integer) and not isinstance(self.n_clusters, bool)
+        if not is_integer or not 1 <= self.n_clusters <= scores.n_tasks:
+            expected = f"'auto' or a whole number from 1 to {scores.n_tasks:,}, the number of tasks"
+            raise UsageError("n_clusters cannot be used", got=quote(self.n_clusters), expected=expected)
+        return int(self.n_clusters)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a strategy found, tasks in the order of their names."""
+
+    labels: Labels
+    confidence: Floats
+    similarity: CompletionResult
+    verdict: Verdict
+    pairs: PairEvidence
+    reason: str
+    tree: Tree | None
+    completion: Completion | None
+
+
+def check_features(features: Floats | None, n_tasks: int) -> Floats | None:
+    """Refuse features that do not fit the scores."""
+    if features is None:
+        return None
+    array = np.asarray(features, dtype=np.float64)
+    if array.ndim != 2 or len(array) != n_tasks or not np.isfinite(array).all():
+        expected = f"finite numbers of shape ({n_tasks}, m): one row a task"
+        raise DataError("task_features cannot be used", got=f"shape {array.shape}", expected=expected)
+    return array
+
+
+def fit_default(
+    model: RobustTaskClustering,
+    scores: TransferScores,
+    n_clusters: int | None,
+    features: Floats | None,
+    seed: int,
+) -> Fitted:
+    """Complete the standardised scores, cluster X, and judge the clusters on held-out pairs."""
+    n = scores.n_tasks
+    completion = complete_scores(
+        scores, method=model.scale, features=features, delta=model.delta, tol=model.tol, seed=seed
+    )
+    data, factors = completion.data, completion.factors
+    left = data.values - factors.a[data.rows] - factors.b[data.columns]
+    first, second, value = pair_means(data.rows, data.columns, left, n)
+    active = count_partners(first, second, n) >= MIN_PAIRS
+    number: NumberOfClusters | None = None
+    if completion.folds:
+        number = choose_n_clusters(completion.folds, n, seed)
+    chosen = n_clusters or (number.chosen if number else 1)
+    if n_clusters in (1, n):
+        active[:] = True
+    tree = build_tree(embed(factors.U[active]), seed) if active.any() else None
+    labels = np.full(n, -1, dtype=np.int64)
+    if tree is not None:
+        labels[active] = cut(tree, chosen)
+    labels = number_by_size(labels)
+    groups = fit_two_groups(value, (labels[first] == labels[second]) & (labels[first] >= 0))
+    held = judge_halves(fit_halves(scores, completion, features, seed), labels, seed)
+    share = len(first) / max(n * (n - 1) / 2, 1)
+    verdict = judge_clusters(held, factors.U, labels, held_out=completion.explained, share_measured=share)
+    penalty = completion.setting.penalties(completion.problem, model.delta).positive
+    similarity = as_result(completion.problem, completion.solution, penalty, "huber", model.delta, model.tol)
+    clipped = np.abs(completion.residuals) - model.delta
+    outlier = np.where(clipped > 0, np.sign(completion.residuals) * clipped, 0.0)
+    order = np.lexsort((data.columns, data.rows))
+    outliers = pair_means(data.rows[order], data.columns[order], outlier, n)[2]
+    pairs = PairEvidence(first, second, groups.posterior(value), outliers)
+    reason = explain_number(n_clusters, chosen, labels, number)
+    confidence = find_confidence(labels, first, second, value, groups)
+    return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion)
+
+
+def judge_halves(halves: list[Fold], labels: Labels, seed: int) -> list[HeldOutPairs]:
+    """Cluster each half of the pairs, and pair the other half's scores with what that half says."""
+    n_clusters = int(labels.max(initial=-1)) + 1
+    held = []
+    for half in halves if n_clusters > 1 else []:
+        if half.factors is None:
+            raise AssertionError("the halves are fitted")
+        own = cut(build_tree(embed(half.factors.U), seed), n_clusters)
+        rows, columns = half.held_rows, half.held_columns
+        held.append(HeldOutPairs(rows, columns, half.held_values, own[rows] == own[columns]))
+    return held
+
+
+def explain_number(given: int | None, chosen: int, labels: Labels, number: NumberOfClusters | None) -> str:
+    """Return why there are so many clusters."""
+    reached = int(labels.max(initial=-1)) + 1
+    if given is not None:
+        if reached < given:
+            return f"{given} were given, but only {reached} tasks have {MIN_PAIRS} measured pairs or more"
+        return (
+            "given"
+            if number is None or number.chosen == given
+            else f"given; held-out pairs speak for {number.chosen}"
+        )
+    if number is None:
+        return "too few pairs to compare numbers of clusters"
+    if chosen == 1:
+        return "no division into clusters predicts held-out pairs better"
+    return "the smallest number that predicts held-out pairs as well as any"
+
+
+def count_partners(first: Labels, second: Labels, n: int) -> Labels:
+    """Return how many tasks each task was measured with."""
+    return np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
+
+
+def find_confidence(
+    labels: Labels, first: Labels, second: Labels, value: Floats, groups: TwoGroups
+) -> Floats:
+    """Return the posterior of each task's cluster given the values of its pairs with the others."""
+    n, n_clusters = len(labels), int(labels.max(initial=-1)) + 1
+    evidence = np.zeros((n, max(n_clusters, 1)))
+    gain = groups.log_likelihood(value, np.ones(len(value), dtype=np.bool_))
+    gain = gain - groups.log_likelihood(value, np.zeros(len(value), dtype=np.bool_))
+    for own, other in ((first, second), (second, first)):
+        known = labels[other] >= 0
+        np.add.at(evidence, (own[known], labels[other[known]]), gain[known])
+    evidence -= evidence.max(axis=1, keepdims=True)
+    posterior = np.exp(evidence) / np.exp(evidence).sum(axis=1, keepdims=True)
+    return np.where(labels >= 0, posterior[np.arange(n), np.maximum(labels, 0)], 0.0)
+
+
+def standard_errors(completion: Completion, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+    """Return standard errors of predictions: held-out variance is c0 + c1 (1/d_row + 1/d_column)."""
+    data = completion.data
+    count_row = np.maximum(np.bincount(data.rows, minlength=data.n), 0.5)
+    count_column = np.maximum(np.bincount(data.columns, minlength=data.n), 0.5)
+    if completion.folds:
+        squares = np.concatenate([fold.residuals() for fold in completion.folds]) ** 2
+        scarcity = np.concatenate([scarcity_of(fold) for fold in completion.folds])
+        slope = float(np.cov(squares, scarcity)[0, 1] / max(float(np.var(scarcity)), 1e-12))
+        slope = max(slope, 0.0)
+        base = max(float(squares.mean()) - slope * float(scarcity.mean()), 0.1 * float(squares.mean()))
+    else:
+        base, slope = float(np.mean(completion.residuals**2)) if len(completion.residuals) else 1.0, 1.0
+    return np.sqrt(base + slope * (1 / count_row[rows][:, None] + 1 / count_column[columns][None, :]))
+
+
+def scarcity_of(fold: Fold) -> Floats:
+    """Return 1/d_row + 1/d_column of the held-out pairs of a fold."""
+    counts = [
+        np.maximum(np.bincount(ends, minlength=fold.data.n), 0.5)
+        for ends in (fold.data.rows, fold.data.columns)
+    ]
+    return np.asarray(1 / counts[0][fold.held_rows] + 1 / counts[1][fold.held_columns])
+
+
+def fit_paper(
+    model: RobustTaskClustering, scores: TransferScores, n_clusters: int | None, seed: int
+) -> Fitted:
+    """Run Algorithm 1: filter (Eq. 1), complete (Eq. 2), cluster X spectrally."""
+    n = scores.n_tasks
+    filtered = filter_scores(scores, p_high=model.p_high, p_low=model.p_low, rule=model.rule)
+    similarity, factors, tau = complete_filtered(filtered, model, seed)
+    chosen = n_clusters or eigengap(similarity.eigenvalues, n)
+    labels = number_by_size(cluster_spectrally(factors.U, factors.V, chosen, seed))
+    # Each half of the pairs is judged by clusters of the other half.
+    data = standardise(scores, method="standard")
+    low, high = np.minimum(data.rows, data.columns), np.maximum(data.rows, data.columns)
+    pairs, pair = np.unique(low * n + high, return_inverse=True)
+    half = (np.random.default_rng(seed).permutation(len(pairs)) % 2)[pair]
+    held: list[HeldOutPairs] = []
+    if len(pairs) >= 10 and chosen > 1:
+        for number in (0, 1):
+            kept = data.places[half != number]
+            columns = {name: column[np.sort(kept)] for name, column in scores.columns.items()}
+            part = TransferScores(scores.task_names, **columns, kind=scores.kind)
+            own = filter_scores(part, p_high=model.p_high, p_low=model.p_low, rule=model.rule)
+            found = complete_filtered(own, model, seed, tau=tau / np.sqrt(2))[1]
+            own_labels = cluster_spectrally(found.U, found.V, chosen, seed)
+            judged = half == number
+            rows, targets = data.rows[judged], data.columns[judged]
+            held.append(
+                HeldOutPairs(rows, targets, data.values[judged], own_labels[rows] == own_labels[targets])
             )
-        for weight in self.weights:
-            check_number("weights", weight)
-        for name in ("refine", "remove_donor_effect"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise UsageError(
-                    f"{name} cannot be used", got=quote(getattr(self, name)), expected="True or False"
-                )
-        return n_clusters
-
-    def _complete(
-        self,
-        problem: Problem,
-        order: NDArray[np.intp],
-        pairs: PairValues,
-        n_clusters: int | None,
-        seed: int,
-    ) -> list[CompletedComponent]:
-        """Complete each component."""
-        components = find_components(problem, order)
-        # Over several components a number of clusters says nothing about one of them.
-        wanted = n_clusters if len(components) == 1 else None
-        return [
-            complete_component(
-                problem,
-                members,
-                pairs,
-                self.lam,
-                n_clusters=None if wanted is None else min(wanted, len(members)),
-                tol=self.tol,
-                method=self.method,
-                weights=(float(self.weights[0]), float(self.weights[1])),
-                n_threads=self.n_threads,
-                seed=seed,
-            )
-            for members in components
-        ]
+    share = len(pairs) / max(n * (n - 1) / 2, 1)
+    U = similarity.eigenvectors * np.sqrt(np.maximum(similarity.eigenvalues, 0))
+    verdict = judge_clusters(held, U, labels, held_out=float("nan"), share_measured=share)
+    evidence = paper_pairs(filtered, similarity)
+    known = ~np.isnan(evidence.same_group)
+    first, second, value = evidence.first[known], evidence.second[known], evidence.same_group[known]
+    groups = fit_two_groups(value, labels[first] == labels[second])
+    confidence = find_confidence(labels, first, second, value, groups)
+    reason = "given" if n_clusters else "the largest gap of the eigenvalues of X"
+    return Fitted(labels, confidence, similarity, verdict, evidence, reason, None, None)
 
 
-def certify(similarity: CompletionResult, n_components: int, message: str) -> Certificate:
-    """Put together what is proven of a similarity."""
+def complete_filtered(
+    filtered: FilteredScores, model: RobustTaskClustering, seed: int, *, tau: float | None = None
+) -> tuple[CompletionResult, Factors, float]:
+    """Solve Eq. 2 on the entries that Eq. 1 leaves, the diagonal Y_ii = 1 among them."""
+    entries = filtered.Y.tocoo()
+    rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
+    problem = make_problem(filtered.Y.shape[0], rows, columns, entries.data.astype(np.float64))
+    if tau is None:
+        given = model.lam
+        tau = (
+            cross_validate_tau(problem, "absolute", 1.0, seed)
+            if isinstance(given, str)
+            else 1.0 / float(given)
+        )
+    solution = solve_absolute(problem, tau, tol=model.tol, seed=seed)
+    return as_result(problem, solution, tau, "absolute", 1.0, model.tol), solution.factors, tau
+
+
+def eigengap(eigenvalues: Floats, n: int) -> int:
+    """Return the number of eigenvalues before the largest relative gap; 1 if X is zero."""
+    values = eigenvalues[eigenvalues > 1e-6 * max(float(eigenvalues.max(initial=0.0)), 1e-12)]
+    if len(values) < 2:
+        return 1
+    values = np.append(values[: max(int(np.sqrt(n)) * 3, 2)], 1e-3 * values[0])
+    return int(np.argmax(values[:-1] / values[1:])) + 1
+
+
+def paper_pairs(filtered: FilteredScores, similarity: CompletionResult) -> PairEvidence:
+    """Return Y and E of the measured pairs."""
+    same = np.where(filtered.verdict < 2, filtered.verdict.astype(np.float64), np.nan)
+    errors = np.asarray(similarity.outliers[filtered.first, filtered.second]).ravel()
+    return PairEvidence(filtered.first, filtered.second, same, errors)
+
+
+def certify(similarity: CompletionResult) -> Certificate:
+    """Say what is proven of a similarity."""
+    if similarity.converged:
+        sentence = f"The completion is optimal within {similarity.gap:.0e} of its value (certified)."
+    else:
+        sentence = f"The completion is not proven optimal: {similarity.message}."
     return Certificate(
-        gap=similarity.gap,
-        converged=similarity.converged,
-        lam=similarity.lam,
-        window=similarity.window,
-        dual_norm=similarity.dual_norm,
-        objective=similarity.objective,
-        method=similarity.method,
-        n_components=n_components,
-        message=message,
+        similarity.gap,
+        similarity.converged,
+        similarity.regularisation,
+        similarity.objective,
+        similarity.rank,
+        sentence,
     )
 
 
-def give_reason(n_clusters: int | None, reached: int, parts: list[CompletedComponent]) -> str:
-    """Say why there are so many clusters."""
-    found = sum(min(part.options, key=lambda one: one.score_length).n_clusters for part in parts)
-    if n_clusters is not None:
-        if reached < n_clusters:
-            few = f"only {reached} tasks have {MIN_OBSERVED} observed pairs or more"
-            return f"{n_clusters} were given, but {few}"
-        return "given" if found == reached or not parts else f"given; the measured pairs speak for {found}"
-    if not parts:
-        return "no pair of tasks is observed"
-    if reached == 0:
-        return f"no two tasks with {MIN_OBSERVED} observed pairs or more were found similar"
-    if len(parts) == 1:
-        return parts[0].wanted.reason
-    return f"the sum over {len(parts):,} components with no observed pair between them"
+def reorder(result: CompletionResult, place: NDArray[np.intp]) -> CompletionResult:
+    """Return a result with the tasks in another order."""
+    return replace(
+        result,
+        eigenvectors=result.eigenvectors[place],
+        dual=result.dual[place][:, place],
+        outliers=result.outliers[place][:, place],
+    )
 
 
-def check_scores(scores: object) -> None:
-    """Refuse what is not scores."""
-    if not isinstance(scores, TransferScores):
-        raise UsageError(
-            "the scores cannot be used",
-            got=quote(type(scores).__name__),
-            expected="TransferScores",
-            todo="make them of a matrix with TransferScores.from_matrix(matrix, task_names)",
-        )
-
-
-def check_n_clusters(n_clusters: object, n_tasks: int, *, or_else: str = "") -> int:
-    """Refuse a number of clusters that these tasks cannot have."""
-    is_integer = isinstance(n_clusters, int | np.integer) and not isinstance(n_clusters, bool)
-    if not is_integer or not 1 <= n_clusters <= n_tasks:  # type: ignore[operator]
-        raise UsageError(
-            "n_clusters cannot be used",
-            got=quote(n_clusters),
-            expected=f"{or_else}a whole number from 1 to {n_tasks:,}, the number of tasks",
-        )
-    return int(n_clusters)  # type: ignore[call-overload,no-any-return]
-
-
-def check_number(name: str, value: object) -> None:
-    """Refuse what is not a number."""
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
-        raise UsageError(f"{name} cannot be used", got=quote(value), expected="a number")
+def reorder_pairs(pairs: PairEvidence, order: NDArray[np.intp]) -> PairEvidence:
+    """Return pairs by the numbers that the caller gave the tasks."""
+    one, other = order[pairs.first], order[pairs.second]
+    first, second = np.minimum(one, other), np.maximum(one, other)
+    sorting = np.lexsort((second, first))
+    return PairEvidence(first[sorting], second[sorting], pairs.same_group[sorting], pairs.outlier[sorting])

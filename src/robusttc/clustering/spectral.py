@@ -1,8 +1,7 @@
-"""Spectral clustering of the completed similarity, from its factors.
+"""Clusters of tasks from the factors of the completed similarity X = U U'.
 
-Symbols: `X` = V diag(w) V^T the completed similarity, V n x r, w of length r; `A` the affinity, X plus a
-constant; `D` its degrees. Nothing here is n x n: A is W M W^T with W = [V, 1] and M diagonal, so with
-D^-1/2 W = Q R (QR) the eigenvectors of D^-1/2 A D^-1/2 are Q times those of R M R^T, (r + 1) x (r + 1).
+The default is average linkage by cosine on the rows of U, centred: it keeps large groups whole where k-means
+cuts them into equal pieces, and its tree can be cut elsewhere. `cluster_spectrally` is the paper's step.
 """
 
 from __future__ import annotations
@@ -10,94 +9,107 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from sklearn.cluster import KMeans
+from scipy.cluster.hierarchy import cut_tree, linkage
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from robusttc.clustering.completion.problem import Floats
-from robusttc.clustering.start import Labels, fill_empty
+from robusttc.clustering.problem import Floats, Labels
 
-__all__ = ["cluster_factors", "cluster_points", "embed_factors"]
+__all__ = ["build_tree", "cluster_points", "cluster_spectrally", "cut", "embed", "number_by_size"]
 
-KMEANS_STARTS = 10
-# Degrees below this share of the mean are raised to it: a task with X_ij < 0 must not turn the sign.
-DEGREE_FLOOR = 1e-3
-# An eigenvalue below this share of the largest is that of a direction which the affinity does not have.
-KEPT_EIGENVALUE = 1e-9
+MAX_LEAVES = 4_000  # average linkage takes memory and time with the square of the points
+MAX_DIRECTIONS = 64
 
 
-def cluster_factors(
-    eigenvectors: Floats, eigenvalues: Floats, n_clusters: int, *, tau: float = 1.0, seed: int = 0
-) -> Labels:
-    r"""Cluster tasks spectrally by their similarity X, given as factors.
+def embed(U: Floats) -> Floats:
+    """Return the tasks as points of length 1: rows of U less their mean (X with rows and columns centred)."""
+    centred = U - U.mean(axis=0)
+    if U.shape[1] > MAX_DIRECTIONS:
+        left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+        centred = left[:, :MAX_DIRECTIONS] * sizes[:MAX_DIRECTIONS]
+    if not centred.shape[1]:
+        return np.zeros((len(U), 1))
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.asarray(centred / np.where(length > 1e-12, length, 1.0))
 
-    The affinity is regularised, :math:`A = X + \tau\,\mathrm{mean}(X)\,11^T`, normalised by its degrees,
-    :math:`D^{-1/2} A D^{-1/2}`; the rows of its `n_clusters` leading eigenvectors, scaled to length 1, are
-    clustered by k-means. Deviation: the paper has tau = 0. Then a task of degree near 0 has a direction to
-    itself, and with many clusters most of them hold such a task alone; with tau = 1 such tasks stay with the
-    others.
 
-    Parameters
-    ----------
-    eigenvectors, eigenvalues
-        X as ``eigenvectors @ diag(eigenvalues) @ eigenvectors.T``; the columns need not be orthonormal, so
-        the rows may be some of the tasks only.
-    n_clusters
-        The number of clusters, 1 to n; all of them are used.
-    tau
-        How much of the mean of X is added to every entry; 0 or more.
-    seed
-        The seed of k-means.
+class Tree:
+    """A tree of clusters: `cut(tree, K)` gives K of them."""
 
-    Returns
-    -------
-    ndarray
-        Labels from 0 to ``n_clusters - 1``.
+    def __init__(self, links: Floats | None, leaf_of: Labels, n_leaves: int) -> None:
+        self.links = links
+        self.leaf_of = leaf_of
+        self.n_leaves = n_leaves
 
-    Examples
-    --------
-    >>> V = np.repeat(np.eye(2), 3, axis=0) / np.sqrt(3)
-    >>> labels = cluster_factors(V, np.array([3.0, 3.0]), 2)
-    >>> bool((labels[:3] == labels[0]).all() and (labels[3:] == 1 - labels[0]).all())
-    True
+
+def build_tree(points: Floats, seed: int = 0) -> Tree:
+    """Join points by average linkage of cosines; many points are first joined to small groups by k-means."""
+    n = len(points)
+    leaf_of = np.arange(n)
+    if n > MAX_LEAVES:
+        n_leaves = MAX_LEAVES // 4
+        model = MiniBatchKMeans(n_leaves, random_state=seed % 2**32, n_init=1, batch_size=8192)
+        leaf_of = model.fit_predict(points).astype(np.int64)
+        used, leaf_of = np.unique(leaf_of, return_inverse=True)
+        centers = model.cluster_centers_[used]
+        points = centers / np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), 1e-12)
+    if len(points) < 2:
+        return Tree(None, leaf_of, len(points))
+    # Squared distance of unit vectors is twice one less their cosine; a zero row is at distance 1/2 of all.
+    cosines = np.clip(points @ points.T, -1.0, 1.0)
+    distances = (1.0 - cosines)[np.triu_indices(len(points), 1)]
+    return Tree(linkage(distances, method="average"), leaf_of, len(points))
+
+
+def cut(tree: Tree, n_clusters: int) -> Labels:
+    """Return labels from 0 for this number of clusters, or for all leaves where there are fewer."""
+    if tree.links is None or n_clusters <= 1:
+        return np.zeros(len(tree.leaf_of), dtype=np.int64)
+    labels = cut_tree(tree.links, [min(n_clusters, tree.n_leaves)]).ravel()
+    return np.asarray(labels[tree.leaf_of], dtype=np.int64)
+
+
+def number_by_size(labels: Labels) -> Labels:
+    """Return the labels with clusters numbered by decreasing size, equal ones by their first task."""
+    used, first, counts = np.unique(labels[labels >= 0], return_index=True, return_counts=True)
+    members = np.flatnonzero(labels >= 0)
+    order = np.lexsort((members[first], -counts))
+    new = np.full(int(labels.max(initial=-1)) + 1, -1, dtype=np.int64)
+    new[used[order]] = np.arange(len(used))
+    return np.where(labels >= 0, new[np.maximum(labels, 0)], -1)
+
+
+def cluster_spectrally(U: Floats, V: Floats, n_clusters: int, seed: int = 0) -> Labels:
+    """Cluster by normalised spectral clustering of X = U U' - V V' (Algorithm 1, last step).
+
+    The affinity is X with negative degrees raised to a small positive number; the rows of the leading
+    eigenvectors of D^-1/2 X D^-1/2, scaled to length 1, are clustered by k-means. Nothing is n x n.
+    Deviation: the paper does not say what to do with a task of degree 0 or below.
     """
-    return cluster_points(embed_factors(eigenvectors, eigenvalues, n_clusters, tau=tau), n_clusters, seed)
-
-
-def embed_factors(eigenvectors: Floats, eigenvalues: Floats, width: int, *, tau: float = 1.0) -> Floats:
-    """Give the tasks as points of length 1: rows of the leading eigenvectors of the normalised affinity.
-
-    There are at most `width` columns, and fewer where the affinity has a lower rank. See `cluster_factors`.
-    """
-    n = len(eigenvectors)
-    total = eigenvectors.sum(axis=0)
-    degrees = eigenvectors @ (eigenvalues * total)
-    mean_degree = float(degrees.mean()) if n else 0.0
-    if not mean_degree > 0:
-        # X is zero, or speaks against itself: every task is as near to every other.
-        return np.ones((n, 1))
-    constant = tau * mean_degree / n
-    degrees = np.maximum(degrees + tau * mean_degree, DEGREE_FLOOR * mean_degree)
-    W = np.column_stack([eigenvectors, np.ones(n)]) / np.sqrt(degrees)[:, None]
-    Q, R = np.linalg.qr(W)
-    small = (R * np.append(eigenvalues, constant)) @ R.T
-    values, vectors = np.linalg.eigh((small + small.T) / 2)
-    leading = np.argsort(-values)[:width]
-    leading = leading[values[leading] > KEPT_EIGENVALUE * values[-1]]
-    points = Q @ vectors[:, leading]
+    factors = np.hstack([U, V])
+    signs = np.concatenate([np.ones(U.shape[1]), -np.ones(V.shape[1])])
+    n = len(U)
+    degrees = factors @ (signs * factors.sum(axis=0))
+    typical = float(degrees.mean())
+    if not typical > 0:
+        return np.zeros(n, dtype=np.int64)
+    scaled = factors / np.sqrt(np.maximum(degrees, 1e-3 * typical))[:, None]
+    Q, R = np.linalg.qr(scaled)
+    values, vectors = np.linalg.eigh((R * signs) @ R.T)
+    leading = np.argsort(-values)[:n_clusters]
+    points = Q @ vectors[:, leading[values[leading] > 1e-9 * values[-1]]]
     length = np.linalg.norm(points, axis=1, keepdims=True)
-    return np.asarray(points / np.where(length > 0, length, 1.0))
+    return cluster_points(points / np.where(length > 0, length, 1.0), n_clusters, seed)
 
 
 def cluster_points(points: Floats, n_clusters: int, seed: int) -> Labels:
-    """Cluster points by k-means, the best of ten starts; every label from 0 to ``n_clusters - 1`` is used."""
+    """Cluster points by k-means, the best of ten starts."""
     n = len(points)
     if n_clusters == 1:
-        return np.zeros(n, dtype=np.intp)
+        return np.zeros(n, dtype=np.int64)
     if n_clusters >= n:
-        return np.arange(n, dtype=np.intp)
+        return np.arange(n, dtype=np.int64)
     with warnings.catch_warnings():
-        # Fewer distinct points than clusters: the empty ones are filled below.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = KMeans(n_clusters, n_init=KMEANS_STARTS, random_state=seed % 2**32)
-        labels = model.fit_predict(points)
-    return fill_empty(labels.astype(np.intp), n_clusters)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+        labels = KMeans(n_clusters, n_init=10, random_state=seed % 2**32).fit_predict(points)
+    return np.asarray(labels, dtype=np.int64)

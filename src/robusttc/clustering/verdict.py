@@ -1,261 +1,204 @@
-"""The words of a diagnosis: the verdict on clusters, the reason for it, and advice.
+"""The verdict: whether the groups predict pairs that were not measured.
 
-The thresholds are of planted clusters (100 and 500 tasks, 2 to 10 clusters, 15 to 60 partners, up to 30 %
-wrong entries): see "The verdict" in docs/completion.md.
+Clusters are found on part of the pairs and judged on another part. There, score = row effect + column effect
++ gamma [same cluster] + noise, and the verdict is a one-sided test of gamma > 0. The indicator of the same
+cluster is first made orthogonal to row and column effects on the held-out pairs, so that tasks which are good
+sources for everybody, or targets that are hard for all, cannot pass for groups; under the null hypothesis
+(effects and noise, no groups) the statistic is then a weighted sum of independent noise, pair by pair.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from robusttc.clustering.completion.result import LambdaWindow
-from robusttc.scores import ScoreReliability
-from robusttc.wording import count
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import lsmr
+from scipy.stats import t as student
 
-__all__ = ["Findings", "give_advice", "pronounce"]
+from robusttc.clustering.problem import Floats, Labels
 
-# Below, no spectral method sees clusters; labels fitted to pure noise reach about this (1.2 at most).
-NOISE_SIGNAL = 1.0
-# From here on the first clustering agreed with the planted one (adjusted Rand index of 0.8 or more, nearly
-# always above 0.9).
-LIKELY_SIGNAL = 2.0
-# A single cluster has no difference to show; half way from chance to certainty, its pairs speak for it.
-LIKELY_ONE_CLUSTER = 0.75
-# Entries that contradict the clusters nearly as often as not carry nothing.
-USELESS_FLIP_RATE = 0.45
-# On planted clusters that were recovered E took up to 21 % of the entries, on real bots 18 to 34 %; from here
-# on the errors are no longer the few that the theorem is about.
-DENSE_ERRORS = 0.15
-# A few tasks at the edge between two clusters do not spoil a certificate; they are counted.
-SEPARATED_TASKS = 0.99
-LOW_RECIPROCITY = 0.2
-LARGE_DONOR_SHARE = 0.1
+__all__ = ["HeldOutPairs", "Verdict", "judge_clusters"]
 
-Word = Literal["certified", "likely", "not supported"]
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPairs:
+    """Held-out standardised scores, and whether their tasks are in one cluster found without them."""
+
+    rows: Labels
+    columns: Labels
+    values: Floats
+    same: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What a verdict is made from; see `Diagnosis` for the meaning of each."""
+class Verdict:
+    """Whether groups predict unmeasured pairs.
 
-    n_tasks: int
-    n_clusters: int
+    Attributes
+    ----------
+    supported
+        Whether the held-out pairs speak for groups, at a level of 5 %.
+    p_value
+        The probability of so large a difference without groups; NaN where it cannot be tested.
+    difference
+        By how much held-out scores of tasks in one cluster are higher than between clusters, in standard
+        deviations of a target's scores, row and column effects aside.
+    explained
+        The share of the completed similarity that is explained by its blocks.
+    held_out
+        The share of the variance of held-out scores that the completion predicts.
+    n_pairs
+        How many held-out pairs were judged.
+    sentence
+        All that in words.
+    advice
+        What to do next; empty where there is nothing to do.
+    """
+
+    supported: bool
+    p_value: float
+    difference: float
+    explained: float
+    held_out: float
     n_pairs: int
-    n_zeros: int
-    mean_partners: float
-    partners_needed: float | None
-    more_partners: int | None
-    signal: float | None
-    faintest_signal: float | None
-    flip_rate: float | None
-    inside_rate: float | None
-    lam: float
-    window: LambdaWindow
-    method: str
-    converged: bool
-    gap: float
-    rank: int
-    separated: float | None
-    n_not_separated: int
-    worst_separated: str | None
-    error_share: float | None
-    n_blocking: int
-    worst_blocking: str | None
-    n_few_partners: int
-    n_unassigned: int
-    n_components: int
-    n_assigned_components: int
-    reliability: ScoreReliability | None
+    sentence: str
+    advice: tuple[str, ...]
 
-    @property
-    def lambda_in_window(self) -> bool:
-        """Whether lambda lies where clusters are neither lost nor drowned."""
-        return self.window.low <= self.lam <= self.window.high
-
-    @property
-    def sparse_errors_fit(self) -> bool | None:
-        """Whether E is sparse."""
-        return None if self.error_share is None else self.error_share <= DENSE_ERRORS
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; NaN becomes None."""
+        values = {**asdict(self), "advice": list(self.advice)}
+        return {name: None if value != value else value for name, value in values.items()}
 
 
-def pronounce(findings: Findings) -> tuple[Word, str]:
-    """Give the verdict and its sentence."""
-    against = find_objection(findings)
-    if against is not None:
-        return "not supported", f"Clusters are not supported by these measurements: {against}."
-    doubt = find_doubt(findings)
-    if findings.signal is None:
-        agreement = findings.inside_rate or 0.0
-        strength = f"all tasks are in one cluster, and {agreement:.0%} of its observed pairs agree"
-        is_likely = agreement >= LIKELY_ONE_CLUSTER
-        hint = "no difference between tasks is seen"
-    else:
-        strength = f"the signal-to-noise ratio is {findings.signal:.1f}"
-        is_likely = findings.signal >= LIKELY_SIGNAL
-        hint = f"a part of them may be right (it takes {LIKELY_SIGNAL:g} for most)"
-    if doubt is None:
-        return "certified", (
-            f"Clusters are certified by these measurements: the completed matrix is proven to be within "
-            f"{findings.gap:.1e} of the optimum and separates {findings.separated:.1%} of the tasks, and "
-            f"{strength}.{name_uncovered(findings)}"
-        )
-    if not is_likely:
-        return "not supported", (
-            f"Clusters are not supported by these measurements: {strength}; {hint}, and {doubt}."
-        )
-    return "likely", f"Clusters are likely by these measurements: {strength}, but {doubt}."
+def judge_clusters(
+    held: Sequence[HeldOutPairs], U: Floats, labels: Labels, *, held_out: float, share_measured: float
+) -> Verdict:
+    """Test the clusters on held-out pairs.
+
+    Parameters
+    ----------
+    held
+        Parts of the scores, each with whether its tasks are in one cluster that was found without that part;
+        empty where there are too few.
+    U
+        The factor of the completed similarity.
+    labels
+        The clusters that are reported.
+    held_out
+        The share of the variance of held-out scores that the completion predicts.
+    share_measured
+        The share of all pairs that is measured.
+    """
+    n_clusters = len(np.unique(labels[labels >= 0]))
+    if not held or n_clusters < 2:
+        return untested(n_clusters, len(labels), share_measured)
+    tests = [contrast(part, len(labels)) for part in held]
+    size = sum(test.size for test in tests)
+    difference = sum(test.total for test in tests) / size if size > 1e-9 else 0.0
+    # Each half's clusters were found on the other half, so the two are not independent: deviations add up.
+    statistic = sum(test.total for test in tests) / max(sum(test.deviation for test in tests), 1e-12)
+    p_value = float(student.sf(statistic, min(test.freedom for test in tests))) if size > 1e-9 else 1.0
+    n_pairs = sum(test.n_pairs for test in tests)
+    explained = explained_by_blocks(U, labels)
+    supported = p_value < LEVEL
+    sentence = say(supported, p_value, n_clusters, explained)
+    advice = advise(supported, share_measured)
+    return Verdict(supported, p_value, difference, explained, held_out, n_pairs, sentence, advice)
 
 
-def name_uncovered(findings: Findings) -> str:
-    """Say of how many tasks a certificate says nothing, as a sentence; empty if it covers all."""
-    parts = []
-    if findings.n_not_separated:
-        parts.append(f"{count(findings.n_not_separated, 'task')} that it does not separate")
-    if findings.n_unassigned:
-        parts.append(f"{count(findings.n_unassigned, 'task')} without a cluster")
-    return f" Nothing is certified of {' and '.join(parts)}." if parts else ""
+@dataclass(frozen=True)
+class Contrast:
+    """The summed difference on one part, its standard deviation and degrees of freedom under the null."""
+
+    total: float
+    size: float
+    deviation: float
+    freedom: float
+    n_pairs: int
 
 
-def find_objection(findings: Findings) -> str | None:
-    """Say why the clusters are out of the question, if they are."""
-    if findings.n_clusters == 0:
-        return "no task was put into a cluster"
-    if findings.flip_rate is None or findings.n_pairs < findings.n_tasks:
+def contrast(held: HeldOutPairs, n: int) -> Contrast:
+    """Compare pairs within and between clusters, row and column effects removed."""
+    rows, columns, indicator = held.rows, held.columns, held.same.astype(np.float64)
+    pairs = np.unique(np.minimum(rows, columns) * n + np.maximum(rows, columns), return_inverse=True)[1]
+    n_pairs = int(pairs.max(initial=-1)) + 1
+    direction = remove_effects(indicator, rows, columns, n)
+    values = remove_effects(held.values, rows, columns, n)
+    size = float(direction @ indicator)
+    if size < 1e-9:
+        return Contrast(0.0, 0.0, 0.0, 1.0, n_pairs)
+    total = float(direction @ values)
+    noise = values - total / size * direction
+    # Least squares makes the residuals too small by its degrees of freedom.
+    left_over = max(len(values) - len(np.unique(rows)) - len(np.unique(columns)), 1) / len(values)
+    deviation = float(np.sqrt(np.sum(np.bincount(pairs, weights=direction * noise) ** 2) / left_over))
+    # A contrast that rests on few pairs (a cluster of two tasks) is not normal: as many degrees of freedom.
+    energy = np.bincount(pairs, weights=direction**2)
+    freedom = max(float(energy.sum() ** 2 / np.sum(energy**2)) - 1, 1.0)
+    return Contrast(total, size, deviation, freedom, n_pairs)
+
+
+def remove_effects(values: Floats, rows: Labels, columns: Labels, n: int) -> Floats:
+    """Return what least squares on row and column effects leaves."""
+    entries = np.arange(len(rows))
+    ones = np.ones(len(rows))
+    shape = (len(rows), n)
+    dummies = [sparse.csr_array((ones, (entries, ends)), shape=shape) for ends in (rows, columns)]
+    design = sparse.csr_array(sparse.hstack(dummies))
+    found = lsmr(design, values, atol=1e-10, btol=1e-10, maxiter=500)[0]
+    return np.asarray(values - design @ found)
+
+
+def explained_by_blocks(U: Floats, labels: Labels) -> float:
+    """Return the share of the squared entries of centred X that the means of its blocks explain."""
+    kept = labels >= 0
+    centred, own = U[kept] - U[kept].mean(axis=0), labels[kept]
+    total = float(np.sum((centred.T @ centred) ** 2))
+    counts = np.bincount(own)
+    sums = np.zeros((len(counts), U.shape[1]))
+    np.add.at(sums, own, centred)
+    scaled = sums / np.sqrt(np.maximum(counts, 1))[:, None]
+    return float(np.sum((scaled.T @ scaled) ** 2)) / total if total > 0 else 0.0
+
+
+def say(supported: bool, p_value: float, n_clusters: int, explained: float) -> str:
+    """Return the verdict in words."""
+    shown = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    if supported:
         return (
-            f"only {findings.n_pairs:,} pairs of {findings.n_tasks:,} tasks are observed, which is hardly any"
+            f"Groups predict unmeasured pairs ({shown}): transfer within the {n_clusters} clusters is better "
+            f"than between them on held-out pairs. The clusters explain {explained:.0%} of the similarity."
         )
-    if findings.flip_rate >= USELESS_FLIP_RATE:
-        return f"{findings.flip_rate:.0%} of the observed pairs contradict them, where 50% would be chance"
-    if findings.n_clusters > 1 and findings.signal is None:
-        return "no pairs were observed within clusters, or none between them, so nothing tells them apart"
-    if findings.signal is not None and findings.signal < NOISE_SIGNAL:
-        return (
-            f"the signal-to-noise ratio is {findings.signal:.2f}, and pure noise reaches about 1 "
-            f"({findings.flip_rate:.0%} of {findings.n_pairs:,} observed pairs contradict the clusters)"
-        )
-    return None
+    return (
+        f"Groups do not predict unmeasured pairs ({shown}): on held-out pairs, transfer within the "
+        f"{n_clusters} clusters is not clearly better than between them."
+    )
 
 
-def find_doubt(findings: Findings) -> str | None:
-    """Say what is missing for a certificate, if anything is."""
-    if findings.window.is_empty:
-        return f"no lambda can prove them with {findings.mean_partners:.1f} observed partners a task"
-    if "spectral" in findings.method:  # of one component, if there are several
-        return "completion found no lambda that proves them"
-    if findings.rank == 0:
-        return "the completed matrix is zero"
-    if not findings.converged:
-        return f"completion stopped at a gap of {findings.gap:.1e}"
-    if not findings.lambda_in_window:
-        return f"lambda = {findings.lam:.3g} is outside of its window"
-    if findings.separated is None or findings.separated < SEPARATED_TASKS:
-        return f"the completed matrix separates {findings.separated or 0:.1%} of the tasks only"
-    if findings.n_assigned_components > 1:
-        return f"the tasks fall into {findings.n_assigned_components:,} groups that were never compared"
-    return None
+def advise(supported: bool, share_measured: float) -> tuple[str, ...]:
+    """Return what to do next; nothing that is already done."""
+    if supported:
+        return ()
+    if share_measured < 0.999:
+        return ("Measure more pairs: groups that are weak show only with more of them.",)
+    return ("All pairs are measured: treat the tasks as one group, or bring tasks with more data.",)
 
 
-def give_advice(findings: Findings, verdict: Word) -> tuple[str, ...]:
-    """Say what to do next, the most useful first."""
-    if not findings.mean_partners:
-        return ("No pair says anything yet: measure pairs of tasks, both ways, at least three a task.",)
-    return (*advise_on_pairs(findings, verdict), *advise_on_scores(findings), *advise_on_tasks(findings))
-
-
-def advise_on_pairs(findings: Findings, verdict: Word) -> list[str]:
-    """Advise on how many pairs to measure, and on lambda."""
-    advice = []
-    needed, have = findings.partners_needed, findings.mean_partners
-    if findings.more_partners is not None and verdict != "certified":
-        advice.append(
-            f"Measure about {findings.more_partners:,} more pairs a task: a task has {have:.1f} observed "
-            f"partners and needs {needed:.0f}."
-        )
-    elif needed is not None and needed > findings.n_tasks - 1 and verdict != "certified":
-        advice.append(
-            f"More pairs alone will not do ({needed:,.0f} partners a task would be needed, and there are "
-            f"{findings.n_tasks - 1:,} other tasks): measure more reliably"
-            f"{', or ask for fewer clusters' if findings.n_clusters > 1 else ''}."
-        )
-    elif needed is None and verdict != "certified":
-        advice.append(
-            "More pairs of this kind will not do: within clusters, too many of them are not similar."
-        )
-    if findings.n_zeros == 0 and findings.n_clusters > 1:
-        advice.append(
-            "No pair was found to be different, so clusters could as well be one: measure such pairs."
-        )
-    if not findings.window.is_empty and not findings.lambda_in_window:
-        low, high = findings.window.low, findings.window.high
-        advice.append(f"Take lambda from {low:.3g} to {high:.3g}, or lam='auto'.")
-    elif "spectral" not in findings.method and findings.rank and not findings.converged:
-        advice.append("Give completion more rounds (max_iter) to close its gap.")
-    if (
-        findings.faintest_signal is not None
-        and findings.faintest_signal < NOISE_SIGNAL
-        and verdict != "not supported"
-    ):
-        advice.append(
-            f"The faintest cluster is not told apart (signal-to-noise ratio {findings.faintest_signal:.2f}): "
-            "try fewer clusters, or measure more pairs of its tasks."
-        )
-    return advice
-
-
-def advise_on_scores(findings: Findings) -> list[str]:
-    """Advise on the instrument."""
-    advice = []
-    reliability = findings.reliability
-    if reliability is not None and reliability.reciprocity is not None:
-        if reliability.reciprocity < LOW_RECIPROCITY:
-            advice.append(
-                f"The two directions of a pair hardly agree (reciprocity {reliability.reciprocity:.2f}): "
-                "use a score with less noise, such as log-likelihood in place of accuracy, or more "
-                "evaluation examples."
-            )
-        if reliability.donor_share is not None and reliability.donor_share >= LARGE_DONOR_SHARE:
-            advice.append(
-                f"{reliability.donor_share:.0%} of the variance of the scores is that some tasks serve all "
-                "others well: try the filter with remove_donor_effect=True."
-            )
-    if findings.sparse_errors_fit is False:
-        advice.append(
-            f"The errors take {findings.error_share:.0%} of the observed entries, which is not sparse: the "
-            "model of a few errors on clear clusters fits badly. Filter more strictly, or try another "
-            "number of clusters."
-        )
-    return advice
-
-
-def advise_on_tasks(findings: Findings) -> list[str]:
-    """Advise on single tasks."""
-    advice = []
-    if findings.n_components > 1:
-        advice.append(
-            f"The tasks fall into {findings.n_components:,} groups without any observed pair between them: "
-            "that they differ is not measured. Measure pairs across."
-        )
-    if findings.n_few_partners:
-        advice.append(
-            f"{count_tasks(findings.n_few_partners)} fewer observed partners than there are clusters: "
-            "measure more of their pairs."
-        )
-    if findings.n_unassigned:
-        advice.append(f"{count_tasks(findings.n_unassigned)} no cluster: measure more of their pairs.")
-    if findings.n_not_separated and findings.rank:
-        advice.append(
-            f"{count_tasks(findings.n_not_separated)} no clear place in the completed matrix: measure more "
-            f"of their pairs, first those of task {findings.worst_separated}."
-        )
-    if findings.n_blocking:
-        advice.append(
-            f"{count_tasks(findings.n_blocking)} entries that keep the completed matrix from being exactly "
-            f"that of the clusters; look first at task {findings.worst_blocking}."
-        )
-    return advice
-
-
-def count_tasks(n: int) -> str:
-    """Write a number of tasks as a subject with its verb."""
-    return "1 task has" if n == 1 else f"{n:,} tasks have"
+def untested(n_clusters: int, n_tasks: int, share_measured: float) -> Verdict:
+    """Return the verdict where there is nothing to test."""
+    nan = float("nan")
+    if n_tasks < 4:
+        sentence = f"There are no groups to look for among {n_tasks:,} task{'s' if n_tasks > 1 else ''}."
+        return Verdict(False, nan, nan, nan, nan, 0, sentence, ())
+    if n_clusters == 1:
+        sentence = "All tasks are one cluster: no division into groups predicts held-out pairs better."
+        return Verdict(False, nan, nan, nan, nan, 0, sentence, ())
+    advice = () if share_measured >= 0.999 else ("Measure more pairs.",)
+    sentence = "Too few pairs can be compared to test whether there are groups."
+    return Verdict(False, nan, nan, nan, nan, 0, sentence, advice)

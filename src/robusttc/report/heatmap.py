@@ -13,7 +13,7 @@ from robusttc.clustering.filtering import Verdict
 from robusttc.errors import UsageError, quote
 
 if TYPE_CHECKING:
-    from robusttc.clustering.estimator import RobustTaskClustering
+    from robusttc.clustering.old.estimator import RobustTaskClustering
     from robusttc.scores import TransferScores
 
 __all__ = ["draw_heatmap"]

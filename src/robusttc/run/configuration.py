@@ -59,7 +59,7 @@ class FitConfiguration(Checked):
     kind, pairs
         What is measured between tasks, and how many scores; see `robusttc.transfer.measure`.
     clusters, rule, remove_donor_effect
-        See `robusttc.clustering.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`.
+        See `robusttc.clustering.old.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`.
     strategy, cluster_models, tune, n_folds, n_random, use_label_names
         See `robusttc.multitask.estimator.ClusterMultiTask` and `robusttc.fewshot.estimator.ClusterFewShot`;
         `cluster_models` is what they call `clusters`.

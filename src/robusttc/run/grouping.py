@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.diagnosis import as_plain
-from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering.old.diagnosis import as_plain
+from robusttc.clustering.old.estimator import RobustTaskClustering
 from robusttc.errors import DoubtWarning
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration

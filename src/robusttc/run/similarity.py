@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.filtering import Verdict
+from robusttc.clustering.old.estimator import RobustTaskClustering
 from robusttc.errors import StoreError
 from robusttc.run.files import explained_files, write_file
 from robusttc.run.places import SIMILARITY

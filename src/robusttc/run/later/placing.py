@@ -1,9 +1,9 @@
 """Where a new task belongs, by a few measured pairs: what clusters look like, the run's own scores tell.
 
-The value of a pair is what clustering looks at (`robusttc.clustering.number.measure_pairs`): the mean of both
-directions, every target standardised, without what a source gives to all alike. Within a cluster, and between
-each two, values are normal around a mean of their own. So the values of a new task have a likelihood under
-every cluster, and another one under "no cluster at all": like what a cluster has with tasks of others.
+The value of a pair is what clustering looks at (`robusttc.clustering.old.number.measure_pairs`): the mean of
+both directions, every target standardised, without what a source gives to all alike. Within a cluster, and
+between each two, values are normal around a mean of their own. So the values of a new task have a likelihood
+under every cluster, and another one under "no cluster at all": like what a cluster has with tasks of others.
 
 How far likelihoods can be believed is measured too, since the values of one task are not independent. Every
 task of the run is placed as if it were new, once with its cluster there and once without.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.clustering.number import measure_pairs
+from robusttc.clustering.old.number import measure_pairs
 from robusttc.learning.calibration import fit_temperature, sharpen
 from robusttc.learning.logistic import fit_logistic, squash
 from robusttc.scores import TransferScores, row_means, standardise_columns

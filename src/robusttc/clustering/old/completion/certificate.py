@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from robusttc.clustering.completion.problem import Floats, Problem
+from robusttc.clustering.old.completion.problem import Floats, Problem
 
 __all__ = [
     "MAX_EXACT_TASKS",

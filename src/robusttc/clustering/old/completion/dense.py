@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from robusttc.clustering.completion.certificate import dual_value
-from robusttc.clustering.completion.problem import Floats, Problem
-from robusttc.clustering.completion.result import Solution, Step
+from robusttc.clustering.old.completion.certificate import dual_value
+from robusttc.clustering.old.completion.problem import Floats, Problem
+from robusttc.clustering.old.completion.result import Solution, Step
 
 __all__ = ["solve_dense"]
 

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from robusttc.clustering.completion import kernels
-from robusttc.clustering.completion.certificate import (
+from robusttc.clustering.old.completion import kernels
+from robusttc.clustering.old.completion.certificate import (
     MAX_EXACT_TASKS,
     NormBound,
     bound_norm,
     dual_value,
     is_norm_below,
 )
-from robusttc.clustering.completion.problem import Floats, Problem
-from robusttc.clustering.completion.result import Solution, Step
+from robusttc.clustering.old.completion.problem import Floats, Problem
+from robusttc.clustering.old.completion.result import Solution, Step
 
 __all__ = ["solve_factored"]
 

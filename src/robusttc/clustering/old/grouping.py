@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.clustering.components import TINY_COMPONENT, CompletedComponent, restrict_problem
-from robusttc.clustering.spectral import cluster_factors
-from robusttc.clustering.start import Labels, refine_labels
+from robusttc.clustering.old.components import TINY_COMPONENT, CompletedComponent, restrict_problem
+from robusttc.clustering.old.spectral import cluster_factors
+from robusttc.clustering.old.start import Labels, refine_labels
 
 __all__ = ["cluster_tasks", "number_clusters", "refine_parts", "renumber"]
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.clustering.completion.complete import Method, solve_problem
-from robusttc.clustering.completion.problem import Floats, Problem
-from robusttc.clustering.completion.result import CompletionResult
-from robusttc.clustering.number import Option, PairValues, start_from, weigh
-from robusttc.clustering.start import Labels, Start, estimate_rates, first_clustering
+from robusttc.clustering.old.completion.complete import Method, solve_problem
+from robusttc.clustering.old.completion.problem import Floats, Problem
+from robusttc.clustering.old.completion.result import CompletionResult
+from robusttc.clustering.old.number import Option, PairValues, start_from, weigh
+from robusttc.clustering.old.start import Labels, Start, estimate_rates, first_clustering
 from robusttc.errors import quote
 
 __all__ = [
@@ -132,7 +132,7 @@ def complete_component(
     """Complete one component; see `solve_problem` for the options.
 
     Of the numbers of clusters that were tried, the one is taken with which all measured pairs are told in the
-    fewest nats (see `robusttc.clustering.number`), unless one is given. But X should hardly depend on how
+    fewest nats (see `robusttc.clustering.old.number`), unless one is given. But X should hardly depend on how
     many clusters somebody wants to see: completion starts from the first clustering that tells these pairs
     shortest, the given one or another, and where no lambda is found from there, from the next. Where none is
     found at all, X is that of the first clustering with the number that was taken.

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.completion.problem import Floats, make_problem
-from robusttc.clustering.components import restrict_problem
-from robusttc.clustering.estimator import check_n_clusters, check_scores
 from robusttc.clustering.filtering import filter_scores
-from robusttc.clustering.grouping import number_clusters
-from robusttc.clustering.spectral import cluster_factors, cluster_points
-from robusttc.clustering.start import Labels, leading_eigenvectors
+from robusttc.clustering.old.completion.problem import Floats, make_problem
+from robusttc.clustering.old.components import restrict_problem
+from robusttc.clustering.old.estimator import check_n_clusters, check_scores
+from robusttc.clustering.old.grouping import number_clusters
+from robusttc.clustering.old.spectral import cluster_factors, cluster_points
+from robusttc.clustering.old.start import Labels, leading_eigenvectors
 from robusttc.scores import TransferScores, standardise_columns
 from robusttc.seeds import RandomState, run_seed
 

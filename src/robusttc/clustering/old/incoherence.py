@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from robusttc.clustering.completion.problem import Floats
-from robusttc.clustering.completion.result import CompletionResult
+from robusttc.clustering.old.completion.problem import Floats
+from robusttc.clustering.old.completion.result import CompletionResult
 
 __all__ = ["ERROR_SIZE", "Incoherence", "bound_incoherence", "error_pattern", "theorem_interval"]
 

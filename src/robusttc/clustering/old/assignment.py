@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.completion.problem import Floats, Problem
-from robusttc.clustering.start import Labels, counts_by_cluster, log_odds, rates_from_counts
+from robusttc.clustering.old.completion.problem import Floats, Problem
+from robusttc.clustering.old.start import Labels, counts_by_cluster, log_odds, rates_from_counts
 from robusttc.scores import TransferScores, standardise_columns
 
 __all__ = [

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from robusttc.clustering.completion.problem import Floats, Problem
-from robusttc.clustering.completion.result import CompletionResult, LambdaWindow
-from robusttc.clustering.start import Labels, Rates
+from robusttc.clustering.old.completion.problem import Floats, Problem
+from robusttc.clustering.old.completion.result import CompletionResult, LambdaWindow
+from robusttc.clustering.old.start import Labels, Rates
 
 __all__ = [
     "BlockedTasks",

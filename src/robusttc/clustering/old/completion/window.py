@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from robusttc.clustering.completion.problem import Problem
-from robusttc.clustering.completion.result import LambdaWindow
-from robusttc.clustering.start import Start, counts_by_cluster
+from robusttc.clustering.old.completion.problem import Problem
+from robusttc.clustering.old.completion.result import LambdaWindow
+from robusttc.clustering.old.start import Start, counts_by_cluster
 
 __all__ = ["choose_lambda", "predict_window", "smallest_lambda"]
 

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.clustering.completion.problem import Problem
-from robusttc.clustering.completion.result import CompletionResult
-from robusttc.clustering.completion.window import predict_window
-from robusttc.clustering.evidence import (
+from robusttc.clustering.filtering import FilteredScores, Verdict
+from robusttc.clustering.old.completion.problem import Problem
+from robusttc.clustering.old.completion.result import CompletionResult
+from robusttc.clustering.old.completion.window import predict_window
+from robusttc.clustering.old.evidence import (
     BlockedTasks,
     ClusterCounts,
     count_clusters,
@@ -21,10 +22,9 @@ from robusttc.clustering.evidence import (
     signal_to_noise,
     similarity_margins,
 )
-from robusttc.clustering.filtering import FilteredScores, Verdict
-from robusttc.clustering.incoherence import Incoherence, bound_incoherence, error_pattern
-from robusttc.clustering.start import Labels, Start
-from robusttc.clustering.verdict import Findings, give_advice, pronounce
+from robusttc.clustering.old.incoherence import Incoherence, bound_incoherence, error_pattern
+from robusttc.clustering.old.start import Labels, Start
+from robusttc.clustering.old.verdict import Findings, give_advice, pronounce
 from robusttc.errors import UsageError, quote
 from robusttc.scores import ScoreReliability, TransferScores
 
@@ -227,9 +227,9 @@ def diagnose(
 
     Examples
     --------
-    >>> from robusttc.clustering.completion.complete import complete_similarity
-    >>> from robusttc.clustering.completion.problem import make_problem
-    >>> from robusttc.clustering.start import first_clustering
+    >>> from robusttc.clustering.old.completion.complete import complete_similarity
+    >>> from robusttc.clustering.old.completion.problem import make_problem
+    >>> from robusttc.clustering.old.start import first_clustering
     >>> Y, observed = np.kron(np.eye(2), np.ones((9, 9))), np.ones((18, 18))
     >>> problem = make_problem(Y, observed)
     >>> start = first_clustering(problem, None, 0)

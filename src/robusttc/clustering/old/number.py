@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.completion.problem import Floats, Problem
-from robusttc.clustering.start import Candidate, Labels, Start, estimate_rates
+from robusttc.clustering.old.completion.problem import Floats, Problem
+from robusttc.clustering.old.start import Candidate, Labels, Start, estimate_rates
 from robusttc.scores import TransferScores, row_means, standardise_columns
 
 __all__ = ["Option", "PairValues", "measure_pairs", "score_length", "start_from", "weigh"]

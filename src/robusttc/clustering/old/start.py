@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
-from robusttc.clustering.completion.problem import Floats, Problem
+from robusttc.clustering.old.completion.problem import Floats, Problem
 from robusttc.seeds import numpy_generator
 
 __all__ = ["Candidate", "Rates", "Start", "estimate_rates", "first_clustering", "refine_labels"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import sparse
 
-from robusttc.clustering.completion.problem import Floats
+from robusttc.clustering.old.completion.problem import Floats
 
 __all__ = ["CompletionResult", "LambdaWindow", "Solution", "Step"]
 

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.completion.certificate import bound_norm, dual_scale, dual_value, exact_norm
-from robusttc.clustering.completion.dense import solve_dense
-from robusttc.clustering.completion.problem import Floats, Problem, make_problem
-from robusttc.clustering.completion.result import CompletionResult, LambdaWindow, Solution
-from robusttc.clustering.completion.window import choose_lambda, predict_window, smallest_lambda
-from robusttc.clustering.start import Start, first_clustering
+from robusttc.clustering.old.completion.certificate import bound_norm, dual_scale, dual_value, exact_norm
+from robusttc.clustering.old.completion.dense import solve_dense
+from robusttc.clustering.old.completion.problem import Floats, Problem, make_problem
+from robusttc.clustering.old.completion.result import CompletionResult, LambdaWindow, Solution
+from robusttc.clustering.old.completion.window import choose_lambda, predict_window, smallest_lambda
+from robusttc.clustering.old.start import Start, first_clustering
 from robusttc.errors import DoubtWarning, UsageError, quote
 from robusttc.seeds import RandomState, numpy_generator, run_seed
 
@@ -160,7 +160,7 @@ def solve_problem(
         return note_lost_clusters(result, start) if lam == "auto" else result
 
     # Late: only this method needs the compiler behind it.
-    from robusttc.clustering.completion.factored import solve_factored
+    from robusttc.clustering.old.completion.factored import solve_factored
 
     factor = np.eye(start.n_clusters)[start.labels]
     Q: Floats | None = None

@@ -1,0 +1,543 @@
+"""Completion of transfer scores: regularisation by cross-validation over pairs, then one certified solve.
+
+The program is in `robusttc.clustering.problem`, its solvers in `robusttc.clustering.solvers`. Folds hold out
+unordered pairs (both directions together), and every fold is standardised anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from robusttc.clustering.problem import Factors, Floats, Penalties, Problem, make_problem
+from robusttc.clustering.solvers import Solution, residuals, solve_absolute, solve_smooth
+from robusttc.clustering.standardise import Standardised, standardise
+from robusttc.errors import DataError, UsageError, quote
+from robusttc.scores import TransferScores
+from robusttc.seeds import RandomState, run_seed
+
+__all__ = [
+    "Completion",
+    "CompletionResult",
+    "Fold",
+    "Setting",
+    "complete_scores",
+    "complete_similarity",
+    "fit_halves",
+]
+
+# In units of the square root of the mean number of scores of a task.
+TAUS = (1.3, 0.9, 0.62, 0.43, 0.3, 0.2, 0.14)
+REST_RATIOS = (2.0, 1.3)
+ROW_PENALTIES = (1.5, 15.0)
+FEATURE_SHARES = (0.3, 0.6)
+COLUMN_PENALTY = 10.0
+ROUGH = 3e-3  # the gap that is enough to compare settings
+MAX_FEATURES = 48
+LAMBDAS = (0.5, 0.7, 1.0, 1.4, 2.0)  # of Eq. 2, in units of one over that square root
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What cross-validation chooses.
+
+    Attributes
+    ----------
+    tau
+        The penalty of X in units of the square root of the mean number of scores of a task.
+    rest
+        The penalty of the asymmetric rest as a multiple of `tau`; infinity: there is none.
+    row
+        The ridge penalty of the row effects.
+    features
+        The share of task features in what is expected before any score: omega.
+    """
+
+    tau: float
+    rest: float = np.inf
+    row: float = 5.0
+    features: float = 0.0
+
+    def penalties(self, problem: Problem, delta: float) -> Penalties:
+        """Return the penalties of the program for a problem."""
+        tau = self.tau * float(np.sqrt(problem.degree))
+        return Penalties(tau, self.rest * tau, self.rest * tau, self.row, COLUMN_PENALTY, delta)
+
+
+@dataclass(eq=False)
+class Fold:
+    """Scores without some pairs, the held-out ones, and the factors fitted without them."""
+
+    data: Standardised
+    held_rows: NDArray[np.int64]
+    held_columns: NDArray[np.int64]
+    held_values: Floats
+    factors: Factors | None = None
+    coordinates: Factors | None = None
+
+    def errors(self, delta: float) -> Floats:
+        """Return the loss of each held-out score."""
+        return huber(self.residuals(), delta)
+
+    def residuals(self) -> Floats:
+        """Return the held-out scores less what the factors predict."""
+        if self.factors is None:
+            raise AssertionError("a fold is fitted before it is judged")
+        return np.asarray(self.held_values - self.factors.predict(self.held_rows, self.held_columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """A certified completion of transfer scores.
+
+    Attributes
+    ----------
+    data
+        The standardised scores.
+    problem, solution
+        The program that was solved, and its certified solution.
+    setting, errors
+        What cross-validation chose, and the mean held-out loss of each setting it tried.
+    folds
+        The folds, with the factors of the chosen setting.
+    delta
+        The Huber threshold.
+    """
+
+    data: Standardised
+    problem: Problem
+    solution: Solution
+    setting: Setting
+    errors: dict[Setting, float]
+    folds: list[Fold]
+    delta: float
+    residuals: Floats = field(repr=False)
+
+    @property
+    def factors(self) -> Factors:
+        """The factors of the tasks."""
+        return self.solution.factors.expanded(self.problem)
+
+    @property
+    def explained(self) -> float:
+        """The share of the variance of held-out scores that is predicted; NaN without folds."""
+        if not self.folds:
+            return float("nan")
+        left = np.concatenate([fold.residuals() for fold in self.folds])
+        held = np.concatenate([fold.held_values for fold in self.folds])
+        return 1.0 - float(np.mean(left**2)) / max(float(np.var(held)), 1e-12)
+
+
+def complete_scores(
+    scores: TransferScores,
+    *,
+    method: str = "auto",
+    features: Floats | None = None,
+    delta: float = 1.0,
+    tol: float = 1e-5,
+    setting: Setting | None = None,
+    seed: int = 0,
+) -> Completion:
+    """Choose the regularisation by cross-validation, and complete the scores.
+
+    Parameters
+    ----------
+    scores
+        The transfer scores.
+    method
+        See `standardise`.
+    features
+        n x m features of the tasks, or None.
+    delta
+        The Huber threshold, in standard deviations of the scores of a target; infinity: squared loss.
+    tol
+        The relative duality gap to reach.
+    setting
+        The setting, if it is not to be chosen.
+    seed
+        The seed of the folds.
+    """
+    data = standardise(scores, method=method)
+    basis = None if features is None else leading_features(features)
+    errors: dict[Setting, float] = {}
+    folds: list[Fold] = []
+    if setting is None:
+        folds = list(make_folds(scores, data, seed))
+        setting = Setting(0.6)
+        if folds:
+            search = choose_setting(folds, basis, delta)
+            setting, errors = search.best, search.errors
+    problem = problem_of(data, basis, setting.features)
+    start = None
+    if folds and len(folds) == 1 and folds[0].coordinates is not None:
+        start = folds[0].coordinates
+    solution = solve_smooth(problem, setting.penalties(problem, delta), start=start, tol=tol, seed=seed)
+    left = residuals(problem, solution.factors)
+    return Completion(data, problem, solution, setting, errors, folds, delta, left)
+
+
+def problem_of(data: Standardised, features: Floats | None, share: float) -> Problem:
+    """Return the program of standardised scores, with a share of features."""
+    basis = None
+    if features is not None and share > 0:
+        identity = sparse.eye_array(data.n) * np.sqrt(1 - share)
+        basis = sparse.csr_array(sparse.hstack([identity, np.sqrt(share) * sparse.csr_array(features)]))
+    return make_problem(data.n, data.rows, data.columns, data.values, data.weights, basis=basis)
+
+
+def leading_features(features: Floats) -> Floats:
+    """Return the principal components of task features, of mean squared length 1."""
+    centred = features - features.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    points = left[:, :MAX_FEATURES] * sizes[:MAX_FEATURES]
+    return np.asarray(points / max(float(np.sqrt(np.mean(np.sum(points**2, axis=1)))), 1e-12))
+
+
+def count_folds(n_pairs: int) -> int:
+    """Return how many folds so many pairs are worth: few pairs cannot spare many, many need no averaging."""
+    return 10 if n_pairs < 600 else 5 if n_pairs < 5_000 else 3 if n_pairs < 100_000 else 1
+
+
+def fit_halves(
+    scores: TransferScores, completion: Completion, features: Floats | None, seed: int
+) -> list[Fold]:
+    """Fit each half of the pairs alone, with the setting of the whole."""
+    basis = None if features is None else leading_features(features)
+    halves = list(make_folds(scores, completion.data, seed + 1, n_folds=2))
+    for half in halves:
+        problem = problem_of(half.data, basis, completion.setting.features)
+        penalties = completion.setting.penalties(problem, completion.delta)
+        half.factors = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=8).factors.expanded(problem)
+    return halves
+
+
+def make_folds(
+    scores: TransferScores, data: Standardised, seed: int, *, n_folds: int | None = None
+) -> Iterator[Fold]:
+    """Hold out unordered pairs in turn, and standardise what is left anew."""
+    low, high = np.minimum(data.rows, data.columns), np.maximum(data.rows, data.columns)
+    pairs, pair = np.unique(low * data.n + high, return_inverse=True)
+    if len(pairs) < 10:
+        return
+    n_folds = n_folds or count_folds(len(pairs))
+    shuffled = np.random.default_rng(seed).permutation(len(pairs))
+    fold_of = np.empty(len(pairs), dtype=np.int64)
+    fold_of[shuffled] = np.arange(len(pairs)) % (n_folds if n_folds > 1 else 10)
+    for number in range(n_folds):
+        held = fold_of[pair] == number
+        trained = standardise(scores, method=data.method, places=data.places[~held])
+        columns, places = data.columns[held], data.places[held]
+        values = trained.apply(columns, scores.score[places])
+        known = np.isfinite(values)
+        yield Fold(trained, data.rows[held][known], columns[known], values[known])
+
+
+class Search:
+    """Settings compared by the held-out loss of the same folds."""
+
+    def __init__(self, folds: list[Fold], features: Floats | None, delta: float) -> None:
+        self.folds = folds
+        self.features = features
+        self.delta = delta
+        self.errors: dict[Setting, float] = {}
+        self._kept: dict[Setting, list[tuple[Factors | None, Factors | None]]] = {}
+
+    @property
+    def best(self) -> Setting:
+        """The setting with the lowest held-out loss."""
+        return min(self.errors, key=lambda setting: self.errors[setting])
+
+    def attempt(self, setting: Setting, *, start: Setting | None = None) -> None:
+        """Fit all folds, from the factors of another setting if one is named."""
+        if start is not None:
+            self.restore(start)
+        found = []
+        for fold in self.folds:
+            problem = problem_of(fold.data, self.features, setting.features)
+            warm = fold.coordinates if start is not None else None
+            penalties = setting.penalties(problem, self.delta)
+            solution = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=8)
+            fold.coordinates, fold.factors = solution.factors, solution.factors.expanded(problem)
+            found.append(fold.errors(self.delta))
+        self.errors[setting] = float(np.concatenate(found).mean())
+        self._kept[setting] = [(fold.factors, fold.coordinates) for fold in self.folds]
+
+    def restore(self, setting: Setting) -> None:
+        """Give the folds the factors of a setting."""
+        for fold, (factors, coordinates) in zip(self.folds, self._kept[setting], strict=True):
+            fold.factors, fold.coordinates = factors, coordinates
+
+
+def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> Search:
+    """Choose by held-out loss: tau along a path, then the other penalties one at a time."""
+    search = Search(folds, features, delta)
+    before: Setting | None = None
+    for number, tau in enumerate(TAUS):
+        search.attempt(Setting(tau), start=before)
+        before = Setting(tau)
+        if TAUS.index(search.best.tau) <= number - 2:
+            break
+    alternatives: list[dict[str, Any]] = [{"rest": ratio} for ratio in REST_RATIOS]
+    alternatives += [{"row": row} for row in ROW_PENALTIES]
+    for change in alternatives:
+        search.attempt(replace(search.best, **change), start=search.best)
+    for share in FEATURE_SHARES if features is not None else ():
+        for factor in (1.0, 1.5):
+            search.attempt(replace(search.best, features=share, tau=factor * search.best.tau))
+    search.restore(search.best)
+    return search
+
+
+def huber(values: Floats, delta: float) -> Floats:
+    """Return the Huber loss."""
+    clipped = np.clip(values, -delta, delta)
+    return np.asarray(clipped * (values - 0.5 * clipped))
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionResult:
+    """A completed similarity matrix with the proof of how good it is.
+
+    Attributes
+    ----------
+    eigenvalues, eigenvectors
+        X as factors: ``eigenvectors @ diag(eigenvalues) @ eigenvectors.T``; `dense` multiplies them out.
+    regularisation
+        tau, the penalty of the nuclear norm; with the absolute loss lambda of Eq. 2 is 1 / tau.
+    loss, delta
+        The loss, and the Huber threshold.
+    objective, gap
+        The value of the program, and the proven relative distance to its optimum.
+    dual
+        The sparse feasible G of the proof; see `robusttc.clustering.certificate`.
+    outliers
+        What the loss takes for outliers: residuals beyond the threshold, sparse (E of Eq. 2).
+    converged
+        Whether the gap reached the tolerance.
+    message
+        What to know about the answer; empty if it is proven to the tolerance.
+    """
+
+    eigenvalues: Floats
+    eigenvectors: Floats
+    regularisation: float
+    loss: str
+    delta: float
+    objective: float
+    gap: float
+    dual: sparse.csr_array
+    outliers: sparse.csr_array
+    converged: bool
+    message: str
+
+    @property
+    def rank(self) -> int:
+        """The rank of X."""
+        return len(self.eigenvalues)
+
+    def dense(self) -> Floats:
+        """Multiply X out: an n x n array."""
+        X = (self.eigenvectors * self.eigenvalues) @ self.eigenvectors.T
+        return np.asarray((X + X.T) / 2)
+
+
+def complete_similarity(
+    W: ArrayLike | sparse.sparray,
+    measured: ArrayLike | sparse.sparray,
+    *,
+    regularisation: float | Literal["auto"] = "auto",
+    loss: Literal["huber", "absolute", "squared"] = "huber",
+    delta: float = 1.0,
+    tol: float = 1e-5,
+    random_state: RandomState = 0,
+) -> CompletionResult:
+    r"""Complete a similarity matrix from some of its entries, with a certified duality gap.
+
+    .. math:: \min_X \; \tau \|X\|_* + \sum_{(i,j)\ \text{measured}} H(W_{ij} - X_{ij})
+
+    over symmetric X: positive semidefinite ones with the Huber and squared loss; with ``loss="absolute"`` all
+    of them, which is Eq. 2 of the paper with :math:`\lambda = 1 / \tau`.
+
+    Parameters
+    ----------
+    W
+        n x n, dense or sparse; only measured entries count. With the absolute loss it must be symmetric.
+    measured
+        n x n: not zero where W is measured.
+    regularisation
+        tau, or ``auto``: by cross-validation over the measured pairs.
+    loss
+        ``huber``, ``absolute`` or ``squared``.
+    delta
+        The Huber threshold, in the unit of W.
+    tol
+        The relative duality gap to reach.
+    random_state
+        The seed of the folds.
+
+    Raises
+    ------
+    DataError
+        If the matrices cannot be used.
+    UsageError
+        If a parameter is out of its domain.
+
+    Examples
+    --------
+    >>> W = np.kron(np.eye(2), np.ones((6, 6))) - 0.5
+    >>> measured = ~np.eye(12, dtype=bool)
+    >>> found = complete_similarity(W, measured, regularisation=0.5)
+    >>> found.rank, found.converged, bool(found.dense()[0, 1] > 0 > found.dense()[0, 11])
+    (1, True, True)
+    """
+    if loss not in ("huber", "absolute", "squared"):
+        raise UsageError("unknown loss", got=quote(loss), expected="huber, absolute, squared")
+    for name, number in (("delta", delta), ("tol", tol)):
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int | float | np.floating)
+            or not 0 < number < np.inf
+        ):
+            raise UsageError(f"{name} cannot be used", got=quote(number), expected="a positive number")
+    seed = run_seed(random_state)
+    problem = check_entries(W, measured, symmetric=loss == "absolute")
+    if loss == "squared":
+        delta = np.inf
+    if regularisation == "auto":
+        tau = cross_validate_tau(problem, loss, delta, seed)
+    elif isinstance(regularisation, bool | str) or not 0 < float(regularisation) < np.inf:
+        raise UsageError(
+            "regularisation cannot be used", got=quote(regularisation), expected="'auto' or a positive number"
+        )
+    else:
+        tau = float(regularisation)
+    solution = solve_plain(problem, tau, loss, delta, tol, seed)
+    return as_result(problem, solution, tau, loss, delta, tol)
+
+
+def solve_plain(problem: Problem, tau: float, loss: str, delta: float, tol: float, seed: int) -> Solution:
+    """Solve the program with X alone."""
+    if loss == "absolute":
+        return solve_absolute(problem, tau, tol=tol, seed=seed)
+    return solve_smooth(problem, Penalties(tau, delta=delta), tol=tol, seed=seed)
+
+
+def as_result(
+    problem: Problem, solution: Solution, tau: float, loss: str, delta: float, tol: float
+) -> CompletionResult:
+    """Write a solution by eigenvalues, with what it takes for outliers."""
+    factors = solution.factors.expanded(problem)
+    values, vectors = eigen_factors(factors.U, factors.V)
+    left = residuals(problem, solution.factors)
+    limit = 0.0 if loss == "absolute" else delta
+    bound = np.abs(solution.dual) >= (1.0 if loss == "absolute" else delta) * problem.weights * (1 - 1e-6)
+    beyond = np.where(bound & (np.abs(left) > limit + 1e-9), left - np.sign(left) * limit, 0.0)
+    outliers = problem.matrix(beyond)
+    outliers.eliminate_zeros()
+    message = ""
+    if not solution.converged:
+        message = (
+            f"the optimum is proven only to {solution.gap:.1e} of its value, not {tol:.0e}: X has rank "
+            f"{len(values)}; a larger regularisation (a smaller lambda) gives a lower rank and a proof"
+        )
+    return CompletionResult(
+        values,
+        vectors,
+        tau,
+        loss,
+        delta,
+        solution.objective,
+        solution.gap,
+        problem.matrix(solution.scale * solution.dual),
+        outliers,
+        solution.converged,
+        message,
+    )
+
+
+def eigen_factors(U: Floats, V: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues, largest first, and eigenvectors of U U' - V V'."""
+    factors = np.hstack([U, V])
+    if not factors.shape[1]:
+        return np.zeros(0), factors
+    signs = np.concatenate([np.ones(U.shape[1]), -np.ones(V.shape[1])])
+    Q, R = np.linalg.qr(factors)
+    values, vectors = np.linalg.eigh((R * signs) @ R.T)
+    order = np.argsort(-values)
+    order = order[np.abs(values[order]) > 1e-10 * max(float(np.abs(values).max()), 1e-300)]
+    return values[order], Q @ vectors[:, order]
+
+
+def cross_validate_tau(problem: Problem, loss: str, delta: float, seed: int) -> float:
+    """Choose tau by the squared error of held-out pairs; scaled for the larger final sample."""
+    low = np.minimum(problem.rows, problem.indices).astype(np.int64)
+    high = np.maximum(problem.rows, problem.indices)
+    pairs, pair = np.unique(low * problem.n + high, return_inverse=True)
+    on_diagonal = low == high
+    n_folds = min(count_folds(len(pairs)), 5)
+    fold_of = np.random.default_rng(seed).permutation(len(pairs)) % max(n_folds, 2)
+    taus = [1 / factor for factor in LAMBDAS] if loss == "absolute" else TAUS
+    errors = np.zeros(len(taus))
+    for number in range(n_folds if len(pairs) >= 10 else 0):
+        held = (fold_of[pair] == number) & ~on_diagonal
+        kept = ~held
+        train = make_problem(problem.n, problem.rows[kept], problem.indices[kept], problem.values[kept])
+        for place, tau in enumerate(taus):
+            found = solve_plain(train, tau * float(np.sqrt(train.degree)), loss, delta, ROUGH, seed)
+            predicted = found.factors.predict(problem.rows[held], problem.indices[held])
+            errors[place] += float(np.sum((problem.values[held] - predicted) ** 2))
+    return taus[int(np.argmin(errors))] * float(np.sqrt(problem.degree))
+
+
+def check_entries(W: Any, measured: Any, *, symmetric: bool) -> Problem:
+    """Refuse matrices that cannot be used, and return the measured entries."""
+    values_of, pattern_of = check_matrix("W", W), check_matrix("measured", measured)
+    if values_of.shape != pattern_of.shape:
+        got = f"{values_of.shape} and {pattern_of.shape}"
+        raise DataError("W and measured differ in size", got=got, expected="one size")
+    pattern = sparse.coo_array(pattern_of)
+    pattern.eliminate_zeros()
+    if np.isnan(np.asarray(pattern.data, dtype=np.float64)).any():
+        expected = "not zero where W is measured, or zero"
+        raise DataError("measured is not a number", got="nan", expected=expected)
+    rows, columns = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
+    values = np.asarray(values_of[rows, columns], dtype=np.float64).ravel()
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        where = f"entry ({rows[bad[0]]}, {columns[bad[0]]})"
+        raise DataError("W is not a finite number", where=where, got=quote(float(values[bad[0]])))
+    problem = make_problem(values_of.shape[0], rows, columns, values)
+    if symmetric:
+        check_symmetric("measured", problem.matrix(np.ones(len(values))))
+        check_symmetric("W", problem.matrix(problem.values))
+    return problem
+
+
+def check_matrix(name: str, matrix: Any) -> Any:
+    """Refuse what is not a square matrix of numbers."""
+    try:
+        is_sparse = sparse.issparse(matrix)
+        array: Any = matrix
+        array = array.tocsr() if is_sparse else np.asarray(array)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} is not a matrix of numbers", got=quote(str(error))) from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} is not a matrix of real numbers", got=f"an array of type {array.dtype}")
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.shape[0]:
+        raise DataError(f"{name} is not square", got=f"shape {array.shape}", expected="n x n with n >= 1")
+    return array
+
+
+def check_symmetric(name: str, matrix: sparse.csr_array) -> None:
+    """Refuse a matrix that is not symmetric, naming an entry."""
+    difference = sparse.coo_array(abs(matrix - matrix.T))
+    if difference.nnz and difference.data.max() > 0:
+        place = int(np.argmax(difference.data))
+        row, column = difference.row[place], difference.col[place]
+        where = f"entries ({row}, {column}) and ({column}, {row})"
+        raise DataError(f"{name} is not symmetric", where=where, expected="Eq. 2 has a symmetric matrix")

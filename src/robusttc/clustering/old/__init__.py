@@ -1,0 +1,1 @@
+"""From transfer scores to clusters of tasks: filtering, completion, spectral clustering, choice of K."""
