@@ -86,7 +86,7 @@ class Removing:
     def run(self) -> RemoveResult:
         """Do all of it; what is finished is not done again."""
         before, rows = read_before(self.folder, self.pending.version - 1)
-        influence = find_influence(self.store, self.names, before=before)
+        influence = find_influence(self.store, self.names, before=(before, rows))
         partition = {row["task"]: int(row["cluster"]) if row["cluster"] else -1 for row in rows}
         again: Retrained | None = None
         if influence.retrains:
