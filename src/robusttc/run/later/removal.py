@@ -10,6 +10,7 @@ from typing import Any
 
 from robusttc.multitask.persistence import load_fitted, save_fitted
 from robusttc.progress import Progress
+from robusttc.run.adapted import AdaptedModels
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.files import write_file
@@ -115,6 +116,8 @@ class Removing:
         """Write all files of the new version, and note that it is there."""
         folder, names = self.folder, self.names
         AddedModels(folder).remove(names)
+        # Left by an addition that was killed right after its commit; they would serve again.
+        AdaptedModels(folder).remove(names_added(before) & set(names))
         if again is not None:
             again.multitask.save(folder / MULTITASK)
             if again.fewshot is None:
