@@ -170,7 +170,7 @@ def write_version(
     write_file(place / CHANGE_FILE, as_text(told))
     if scores is not None:
         with explained_files("the scores cannot be written", folder / SCORES):
-            scores.write_csv(folder / SCORES)
+            scores.write_csv(folder / SCORES, owner_only=True)
     write_file(folder / CLUSTERS, table)
     text = as_text(
         {

@@ -266,7 +266,7 @@ def take_back(store: RunStore, pending: Pending) -> None:
         if (folder / SCORES).is_file():
             known = read_scores(folder / SCORES)
             left = [name for name in known.task_names if name not in names]
-            known.subset(left).write_csv(folder / SCORES)
+            known.subset(left).write_csv(folder / SCORES, owner_only=True)
     AddedModels(folder).remove(names)
     KeptTasks(folder).remove(names)
     shutil.rmtree(version_folder(folder, pending.version), ignore_errors=True)
