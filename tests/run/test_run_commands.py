@@ -5,16 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_run
+from later_tasks import holds
 
 from robusttc.cli import main
 from robusttc.cli.predict import read_texts
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.cache_folder import default_cache_folder
+from robusttc.encoders.sentence_model import SentenceModel
+from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.errors import DataError, StoreError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels, read_examples
+from robusttc.run.later.adding import add_tasks
+from robusttc.run.opening import OpenRun
 
 TEXTS = ["where is my parcel today", "hello good morning", "give my money back now"]
 EXAMPLES = (
@@ -179,6 +188,47 @@ def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Pa
     assert AdaptedModels(own).names() == ["../new/task"]
     assert main(["predict", str(own), "--task", "./new/tusk"]) == 4
     assert "Did you mean '../new/task'?" in capsys.readouterr().err
+
+
+def count_vectors() -> int:
+    """How many vectors the user's cache has."""
+    connection = sqlite3.connect(default_cache_folder() / "store" / "vectors.sqlite")
+    try:
+        return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def test_texts_that_predict_is_asked_about_are_kept_nowhere(
+    tmp_path: Path, examples: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / "run")
+    add_tasks(folder, TaskSet([tiny_run.make_task(6)]))
+    assert main(["adapt", str(folder), str(examples), "--name", "late"]) == 0
+    encoded: list[str] = []
+
+    def encode(model: SentenceModel, texts: list[str], **options: Any) -> Any:
+        encoded.extend(texts)
+        return encode_sentences(model, texts, **options)
+
+    monkeypatch.setattr("robusttc.encoders.sentence.encode_sentences", encode)
+    known = next(iter(tiny_run.make_task(0).texts))
+    n_before = count_vectors()
+    (tmp_path / "texts.txt").write_text(f"what nobody else asked\n{known}\n")
+    # Of the fit, private, added, and adapted.
+    for n_asked, task in enumerate(("task 0", "task 5", "task 6", "late"), start=1):
+        assert main(["predict", str(folder), "--task", task, str(tmp_path / "texts.txt")]) == 0
+        assert encoded == ["what nobody else asked"] * n_asked  # once a command, and not what is in the cache
+    opened = OpenRun(folder)
+    for model in (opened.multitask, opened.learned("task 6")):
+        task = model.task_names_[0]
+        model.predict(task, ["what nobody else asked"])
+        model.predict_proba(task, ["what nobody else asked"])
+        model.scope_score(task, ["what nobody else asked"])
+    opened.adapted.load("late").predict(["what nobody else asked"])
+    assert count_vectors() == n_before
+    assert holds(folder, "what nobody else asked") == []
+    capsys.readouterr()
 
 
 def test_a_damaged_added_task_is_told(tmp_path: Path, examples: Path, capsys: Out) -> None:
