@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sqlite3
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from later_tasks import holds
 from robusttc.cli import main
 from robusttc.cli.predict import read_texts
 from robusttc.data.taskset import TaskSet
+from robusttc.data.writing import write_tasks
 from robusttc.encoders.cache_folder import default_cache_folder
 from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.encoders.sentence_vectors import encode_sentences
@@ -169,7 +171,7 @@ def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Pa
     assert shown.startswith("../new/task: learned from 6 examples of 2 labels.")
     assert "Each example left out in its turn" in shown
     assert "Most like it: task " in shown
-    assert f"Next: robusttc predict {own} --task '../new/task'" in shown
+    assert f"Next: robusttc predict {own} --task ../new/task TEXTS.txt" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["examples.csv", "run"]
     (tmp_path / "texts.txt").write_text("will there be sun or wind\nturn the song up\n")
     assert main(["predict", str(own), str(tmp_path / "texts.txt"), "--task", "../new/task"]) == 0
@@ -229,6 +231,40 @@ def test_texts_that_predict_is_asked_about_are_kept_nowhere(
     assert count_vectors() == n_before
     assert holds(folder, "what nobody else asked") == []
     capsys.readouterr()
+
+
+def words_in_a_shell(line: str, folder: Path) -> list[str]:
+    """What a shell gives to robusttc for a line that somebody pastes."""
+    program = f"robusttc() {{ printf '%s\\0' \"$@\"; }}; {line}"
+    done = subprocess.run(["sh", "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split("\0")[:-1]
+
+
+@pytest.mark.parametrize("name", ["two words", "it's `touch x`", "-dash", "$(touch x)", 'a "b" & touch x'])
+def test_commands_can_be_pasted(name: str, tmp_path: Path, examples: Path, capsys: Out) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / f"run {name}")
+    (tmp_path / "empty").mkdir()
+    write_tasks(TaskSet([tiny_run.make_task(6)]), tmp_path / "new")
+    capsys.readouterr()
+
+    def run(*words: str) -> list[list[str]]:
+        assert main([*words]) == 0
+        lines = [line.removeprefix("Next:").strip() for line in capsys.readouterr().out.splitlines()]
+        commands = [line.partition("   (the page")[0] for line in lines if line.startswith("robusttc ")]
+        return [words_in_a_shell(command, tmp_path / "empty") for command in commands]
+
+    texts = ["predict", str(folder), "--task", "NAME", "TEXTS.txt"]
+    assert run("adapt", str(folder), str(examples), f"--name={name}") == [
+        ["predict", str(folder), *([f"--task={name}"] if name[0] == "-" else ["--task", name]), "TEXTS.txt"]
+    ]
+    assert run(*tiny_run.fit_options(), "--out", str(folder)) == [
+        ["evaluate", str(folder)],
+        texts,
+        ["adapt", str(folder), "EXAMPLES.csv", "--name", "NAME"],
+    ]
+    assert run("add", str(folder), str(tmp_path / "new")) == [["report", str(folder)], texts]
+    assert run("remove", str(folder), "--task", "task 6") == [["report", str(folder)]]
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_a_damaged_added_task_is_told(tmp_path: Path, examples: Path, capsys: Out) -> None:
