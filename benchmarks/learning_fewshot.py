@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.kept_vectors import keep_vectors
 from benchmarks.learning_data import Groups, cluster_tasks, load_set, novel_rows, shuffle_groups, targets
 from benchmarks.records import Record, Records, estimate, score_answers, show, show_differences
 from benchmarks.report import SHARED, print_table
@@ -107,6 +108,7 @@ def judge(learner: Learner, tasks: list[Task], novel: dict[str, NDArray[np.bool_
     right, seconds, out = {}, [], []
     for task in tasks:
         rows = task.rows("test")
+        keep_vectors(learner, task.texts)
         support = make_few_shot(task, random_state=seed)
         start = time.perf_counter()
         model = learner.adapt(support)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 
+from benchmarks.kept_vectors import keep_vectors
 from benchmarks.learning_data import load_set, novel_rows, targets
 from benchmarks.records import Record, estimate, score_answers, show, show_differences
 from benchmarks.report import print_table
@@ -69,6 +70,7 @@ def main() -> None:
         for name, way in ways.items():
             right = {}
             for task in held_out:
+                keep_vectors(way, task.texts)
                 model = way.adapt(task.take(few_shot_rows(task, random_state=draw)))
                 rows = task.rows("valid")
                 right[task.name] = model.predict(list(task.texts.take(rows))) == task.labels[rows]

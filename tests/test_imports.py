@@ -17,7 +17,7 @@ PACKAGE = Path(robusttc.__file__).parent
 LAYERS: list[set[str]] = [
     {"version"},
     {"errors"},
-    {"compiling", "progress", "seeds", "wording"},
+    {"compiling", "owner_only", "progress", "seeds", "wording"},
     {"work"},
     {"scores"},
     {"clustering"},

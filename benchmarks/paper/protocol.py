@@ -54,6 +54,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.kept_vectors import keep_vectors
 from benchmarks.paper.clusters import Clusterings
 from benchmarks.paper.fewshot_ways import fewshot_trials
 from benchmarks.paper.multitask_ways import multitask_trials
@@ -193,6 +194,7 @@ def judge_fewshot(
     right: Right = {name: [] for name in names}
     n_out, seconds = 0, []
     for name in names:
+        keep_vectors(learned.model, data.tasks[name].texts)
         for draw in range(draws):
             task = make_support(data, name, draw)
             rows = task.rows("test")

@@ -99,6 +99,61 @@ def test_vectors_are_exact_across_instances(tmp_path: Path) -> None:
     assert first.tobytes() == second.tobytes() == odd.tobytes()
 
 
+def rows_in(folder: Path) -> list[list[tuple[object, ...]]]:
+    connection = sqlite3.connect(store_file(folder))
+    try:
+        queries = ("SELECT * FROM vectors", "SELECT * FROM blocks")
+        return [connection.execute(query).fetchall() for query in queries]
+    finally:
+        connection.close()
+
+
+def test_vectors_that_are_not_to_be_kept(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path / "cache")
+
+    def ask(texts: list[str], compute: object) -> NDArray[np.float32]:
+        assert callable(compute)
+        return cache.get_or_compute("model", texts, compute, DIMENSION, keep=False)
+
+    np.testing.assert_array_equal(ask(["a"], encode), encode(["a"]))
+    assert not (tmp_path / "cache").exists()
+    look_up(cache, ["b"])
+    cache.close()
+    content = rows_in(tmp_path / "cache")
+    np.testing.assert_array_equal(ask(["b"], never), encode(["b"]))  # it is looked up all the same
+    encoder = Encoder()
+    np.testing.assert_array_equal(ask(["b", "a"], encoder), encode(["b", "a"]))
+    assert encoder.asked == ["a"]
+    cache.close()
+    assert rows_in(tmp_path / "cache") == content
+    assert cache.find_missing("model", ["a", "b"], DIMENSION) == ["a"]
+
+
+def modes_in(folder: Path) -> set[int]:
+    return {path.stat().st_mode & 0o777 for path in [folder, *folder.rglob("*")]}
+
+
+@pytest.mark.parametrize("umask", [0, 0o022])
+def test_only_its_owner_may_read_the_cache(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "above" / "cache"
+    before = os.umask(umask)
+    try:
+        cache = VectorCache(folder)
+        look_up(cache, ["a"])
+        assert len(list((folder / "store").iterdir())) == 3  # the log, and its index
+        assert modes_in(tmp_path / "above") == {0o700, 0o600}
+        # As an earlier version made it, and left its log.
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        other = VectorCache(folder)
+        look_up(other, ["b"])
+        assert modes_in(folder) == {0o700, 0o600}
+    finally:
+        os.umask(before)
+    cache.close()
+    other.close()
+
+
 def test_models_and_dimensions_are_kept_apart(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path)
     one = cache.get_or_compute("one", ["a"], lambda _: np.ones((1, 2)), 2)

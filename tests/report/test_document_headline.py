@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,11 @@ from robusttc.report.harm_entries import find_harm
 from robusttc.report.held_out import HeldOut
 from robusttc.report.measure_next import advise_measuring
 from robusttc.report.task_space import order_tasks
-from robusttc.report.wording import command_place, list_names, say_name, say_points, task_option
+from robusttc.report.wording import command_place, list_names, say_name, say_points
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
 from robusttc.scores import ScoreReliability
+from robusttc.wording import command_line
 
 HARD = Findings(
     n_tasks=100,
@@ -405,7 +407,7 @@ def test_the_most_interesting_task_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["plain", "two words", "-dash", "it's", 'a "b" $(rm) `x`', "a\nb", "é 😀"])
 def test_commands_survive_the_shell(name: str) -> None:
-    words = shlex.split(f"robusttc explain run {task_option(name)}")
+    words = shlex.split(command_line("explain", Path("run"), ("--task", name)))
     assert (words[3].partition("=")[2] if name.startswith("-") else words[4]) == name
     assert say_name(name).isprintable()
 
@@ -414,5 +416,5 @@ def test_words_for_numbers_and_names(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     assert say_points(Estimate(-0.0001, -0.0002, 0.0, 9)) == "0.0 points [0.0, 0.0]"
     assert list_names(["x" * 80]) == "x" * 39 + "…"
     monkeypatch.chdir(tmp_path)
-    assert command_place(tmp_path / "run") == "run"
-    assert command_place(tmp_path.parent / "other run") == shlex.quote(str(tmp_path.parent / "other run"))
+    assert command_place(tmp_path / "run") == Path("run")
+    assert command_place(tmp_path.parent / "other run") == tmp_path.parent / "other run"

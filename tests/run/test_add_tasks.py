@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from robusttc.cli import main
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
-from robusttc.errors import DataError, StoreError, UsageError
+from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError
 from robusttc.run.configuration import Execution
 from robusttc.run.later.adding import AddResult, add_tasks, give_up_adding
 from robusttc.run.opening import OpenRun
@@ -249,6 +250,60 @@ def test_a_name_that_adapt_used(tmp_path: Path, capsys: pytest.CaptureFixture[st
     opened = OpenRun(folder)
     assert not opened.adapted.has("task 6")
     assert set(opened.added) == {"task 6"}
+
+
+@pytest.mark.usefixtures("no_hook")
+def test_an_adapted_task_is_replaced_by_the_commit_and_not_before(tmp_path: Path) -> None:
+    adapted = copy_of_run(tmp_path / "adapted")
+    opened = OpenRun(adapted)
+    opened.adapted.save(opened.fewshot.adapt(make_task(6)))
+    before, texts = digest_all(adapted), ["where is my parcel", "hello"]
+    by_adapted = OpenRun(adapted).find("task 6").answer(texts)
+    replaced = shutil.copytree(adapted, tmp_path / "replaced")
+    write_tasks(TaskSet([make_task(6)]), tmp_path / "new")
+    points: list[str] = []
+    set_hook(points.append)
+    add_tasks(replaced, TaskSet([make_task(6)]), replace_adapted=True)
+    set_hook(None)
+    last_commit = max(number for number, point in enumerate(points) if point == "value/committed")
+
+    def add_killed_at(folder: Path, moment: int) -> None:
+        places = iter(range(len(points)))
+
+        def kill(_point: str) -> None:
+            if next(places) == moment:
+                raise Killed
+
+        set_hook(kill)
+        with pytest.raises(Killed):
+            add_tasks(folder, TaskSet([make_task(6)]), replace_adapted=True)
+        set_hook(None)
+
+    folder = shutil.copytree(adapted, tmp_path / "given up")
+    add_killed_at(folder, last_commit - 1)
+    assert main(["add", str(folder), "--give-up", "--quiet"]) == 0
+    after = digest_all(folder)
+    assert set(after["names"]) - set(before["names"]) == {"versions/0001/clusters.csv"}
+    assert {name: after[name] for name in before if name != "names"} == {
+        name: before[name] for name in before if name != "names"
+    }
+    assert OpenRun(folder).find("task 6").answer(texts) == by_adapted
+
+    # Killed after the commit: the added task serves, and what it replaced goes with the next command.
+    folder = shutil.copytree(adapted, tmp_path / "committed")
+    add_killed_at(folder, last_commit)
+    expected = OpenRun(replaced).find("task 6").answer(texts)
+    assert expected != by_adapted
+    assert OpenRun(folder).find("task 6").answer(texts) == expected
+    other = shutil.copytree(folder, tmp_path / "removed")
+    assert main(["add", str(folder), str(tmp_path / "new"), "--quiet", "--replace"]) == 0
+    found, wanted = digest_all(folder), digest_all(replaced)
+    # The summary that was put aside goes with the next change.
+    found["names"] = [name for name in found["names"] if ".before" not in name]
+    assert found == wanted
+    assert main(["remove", str(other), "--task", "task 6", "--yes", "--quiet"]) == 0
+    with pytest.raises(UnknownTaskError):
+        OpenRun(other).find("task 6")
 
 
 def test_the_command_shows_a_row_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

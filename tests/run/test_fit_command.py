@@ -14,10 +14,15 @@ from pathlib import Path
 import pytest
 import tiny_run
 import typer
+from later_tasks import Killed
 from rich.console import Console
 
 from robusttc.cli import main
+from robusttc.data.taskset import TaskSet
+from robusttc.data.writing import write_tasks
+from robusttc.run.later.removing import remove_tasks
 from robusttc.run.owner import Owner
+from robusttc.run.points import set_hook
 
 PROGRAM = [sys.executable, "-c", "import sys; from robusttc.cli import main; sys.exit(main())"]
 
@@ -51,6 +56,54 @@ def test_a_finished_run_says_so_and_shows_what_it_found(capsys: pytest.CaptureFi
     assert captured.out == captured.err == ""
     assert fit(out, "--json") == 0
     assert json.loads(capsys.readouterr().out) == json.loads((out / "summary.json").read_text())
+
+
+@pytest.mark.parametrize("umask", [0, 0o022])
+def test_only_its_owner_may_read_a_run(tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("robusttc.run.workers.make_executor", lambda *_, **__: tiny_run.Inline())
+    out, new = tmp_path / "run", tmp_path / "new"
+    write_tasks(TaskSet([tiny_run.make_task(6)]), new)
+    (tmp_path / "examples.csv").write_text("text,label\na,x\nb,x\nc,y\nd,y\n")
+
+    def check(*parts: str) -> None:
+        for part in parts:
+            assert (out / part).exists()
+        for path in (out, *out.rglob("*")):
+            mode = 0o700 if path.is_dir() else 0o600
+            assert oct(path.stat().st_mode & 0o777) == oct(mode), path
+
+    def do(*words: str) -> None:
+        assert main([*words, "--quiet"] if words[0] in ("add", "remove") else [*words]) == 0
+
+    before = os.umask(umask)
+    try:
+        out.mkdir()  # by the user: all others may read it
+        assert fit(out, "--quiet") == 0
+        check("run.sqlite", "scores.csv", "models/multitask/settings.json", "report.html")
+        do("adapt", str(out), str(tmp_path / "examples.csv"), "--name", "late")
+        do("add", str(out), str(new))
+        do("report", str(out))
+        check("adapted", "models/added", "versions/0002/change.json", "report.html")
+        n_left = 2
+
+        def kill(point: str) -> None:
+            nonlocal n_left
+            n_left -= point == "file/renamed"  # the files of the version before are put aside first
+            if n_left < 0:
+                raise Killed
+
+        set_hook(kill)
+        with pytest.raises(Killed):
+            remove_tasks(out, ["task 1"])
+        set_hook(None)
+        check(".retrained/models/multitask", "versions/.before/summary.json")
+        # A folder that an earlier version left open is closed by the next one that writes.
+        out.chmod(0o755)
+        do("remove", str(out), "--task", "task 1", "--yes")
+        check("scores.csv", "versions/0003/change.json")
+    finally:
+        set_hook(None)
+        os.umask(before)
 
 
 def test_a_fit_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -277,7 +277,7 @@ def test_a_single_task_has_a_model_and_nothing_to_share(
     assert [figures.state for figures in opened.evaluation.tasks] == ["no test rows"]
     answers = opened.find("task 0")
     assert answers.answer([]) == []
-    assert answers.ask_scope is None
+    assert answers.ask_with_scope is None
     assert answers.answer(["where is my parcel"])[0].label == "track"
     assert np.isclose(sum(answers.answer(["where is my parcel"])[0].probabilities), 1)
     with pytest.raises(UsageError, match="nothing that learns new tasks"):

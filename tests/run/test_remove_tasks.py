@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from later_tasks import (
@@ -173,6 +174,84 @@ def test_a_private_task_of_the_fit_goes_without_training(tmp_path: Path) -> None
     assert digest_files(folder, "models/fewshot/*") == fewshot
     named = holds(folder, "task 5")
     assert all(name == "run.sqlite" or name.startswith("versions/") for name in named), named
+
+
+@pytest.mark.usefixtures("no_hook")
+@pytest.mark.parametrize("point", ["release/committed", "value/begun"])
+def test_killed_while_it_removes_a_private_task(
+    point: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    undisturbed, folder = copy_of_run(tmp_path / "undisturbed"), copy_of_run(tmp_path / "run")
+    points: list[str] = []
+    set_hook(points.append)
+    remove_tasks(undisturbed, ["task 5"])
+    n_left = points.count(point) - (point == "value/begun")  # of two, that of the state after all files
+
+    def kill(reached: str) -> None:
+        nonlocal n_left
+        n_left -= reached == point
+        if n_left == 0:
+            raise Killed
+
+    set_hook(kill)
+    with pytest.raises(Killed):
+        remove_tasks(folder, ["task 5"])
+    set_hook(None)
+    assert main(["remove", str(folder), "--task", "task 5", "--yes"]) == 0
+    assert "Others have learned" not in capsys.readouterr().err
+    assert digest_all(folder) == digest_all(undisturbed)
+    assert read_change(folder, 2)["influence"]["retrains"] == []
+
+
+@pytest.mark.usefixtures("no_hook")
+def test_what_is_trained_again_is_named_after_a_kill_too(words: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(words, tmp_path / "run")
+    expected = plan_removal(folder, [GONE])
+
+    def kill(point: str) -> None:
+        # The summary is the last file before the manifest.
+        if point == "file/in place" and GONE not in (folder / "summary.json").read_text():
+            raise Killed
+
+    set_hook(kill)
+    with pytest.raises(Killed):
+        remove_tasks(folder, [GONE])
+    set_hook(None)
+    assert plan_removal(folder, [GONE]).retrains == expected.retrains != ()
+
+
+def all_keys(value: Any, place: str = "") -> set[str]:
+    """The places of all fields of values for JSON, entries of lists left out."""
+    if not isinstance(value, dict):
+        return {place}
+    return {found for key, part in value.items() for found in all_keys(part, f"{place}/{key}")}
+
+
+def test_tasks_that_are_named_like_fields_of_the_summary(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def named(name: str, number: int) -> Task:
+        task = make_task(number)
+        return Task(name, task.texts, task.labels.tolist(), task.splits.tolist())
+
+    fitted = {"clusters": 3, "transfer": 4, "tasks": 5}
+    tasks = [make_task(0), make_task(1), make_task(2), *(named(*pair) for pair in fitted.items())]
+    chosen = FitConfiguration(encoder="cnn", clusters=2, n_folds=2, n_random=0, private=("tasks",))
+    fit_run(folder, TaskSet(tasks), chosen)
+    added = {"format": 6, "own": 7, "added": 8, "blend": 9}
+    add_tasks(folder, TaskSet([make_task(10), *(named(*pair) for pair in added.items())]))
+    before = OpenRun(folder).summary
+    for names in (["format", "own", "blend"], ["added"], ["tasks"], ["clusters", "transfer"]):
+        command = [word for name in names for word in ("--task", name)]
+        assert main(["remove", str(folder), *command, "--yes", "--quiet"]) == 0
+        summary = OpenRun(folder).summary
+        assert all_keys(summary) == all_keys(before)
+        assert summary["configuration"]["strategy"] == "blend"
+        assert not {figures["task"] for figures in summary["evaluation"]["tasks"]} & set(names)
+    opened = OpenRun(folder)
+    assert set(opened.added) == {"task 10"}
+    assert set(opened.partition()) == {"task 0", "task 1", "task 2", "task 10"}
+    assert opened.find("task 0").answer(["where is my parcel"])[0].label is not None
 
 
 def test_a_cluster_without_tasks_vanishes(tmp_path: Path) -> None:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_run
+from later_tasks import holds
 
 from robusttc.cli import main
 from robusttc.cli.predict import read_texts
+from robusttc.data.taskset import TaskSet
+from robusttc.data.writing import write_tasks
+from robusttc.encoders.cache_folder import default_cache_folder
+from robusttc.encoders.sentence_model import SentenceModel
+from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.errors import DataError, StoreError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels, read_examples
+from robusttc.run.later.adding import add_tasks
+from robusttc.run.opening import OpenRun
 
 TEXTS = ["where is my parcel today", "hello good morning", "give my money back now"]
 EXAMPLES = (
@@ -160,7 +171,7 @@ def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Pa
     assert shown.startswith("../new/task: learned from 6 examples of 2 labels.")
     assert "Each example left out in its turn" in shown
     assert "Most like it: task " in shown
-    assert f"Next: robusttc predict {own} --task '../new/task'" in shown
+    assert f"Next: robusttc predict {own} --task ../new/task TEXTS.txt" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["examples.csv", "run"]
     (tmp_path / "texts.txt").write_text("will there be sun or wind\nturn the song up\n")
     assert main(["predict", str(own), str(tmp_path / "texts.txt"), "--task", "../new/task"]) == 0
@@ -179,6 +190,81 @@ def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Pa
     assert AdaptedModels(own).names() == ["../new/task"]
     assert main(["predict", str(own), "--task", "./new/tusk"]) == 4
     assert "Did you mean '../new/task'?" in capsys.readouterr().err
+
+
+def count_vectors() -> int:
+    """How many vectors the user's cache has."""
+    connection = sqlite3.connect(default_cache_folder() / "store" / "vectors.sqlite")
+    try:
+        return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def test_texts_that_predict_is_asked_about_are_kept_nowhere(
+    tmp_path: Path, examples: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / "run")
+    add_tasks(folder, TaskSet([tiny_run.make_task(6)]))
+    assert main(["adapt", str(folder), str(examples), "--name", "late"]) == 0
+    encoded: list[str] = []
+
+    def encode(model: SentenceModel, texts: list[str], **options: Any) -> Any:
+        encoded.extend(texts)
+        return encode_sentences(model, texts, **options)
+
+    monkeypatch.setattr("robusttc.encoders.sentence.encode_sentences", encode)
+    known = next(iter(tiny_run.make_task(0).texts))
+    n_before = count_vectors()
+    (tmp_path / "texts.txt").write_text(f"what nobody else asked\n{known}\n")
+    # Of the fit, private, added, and adapted.
+    for n_asked, task in enumerate(("task 0", "task 5", "task 6", "late"), start=1):
+        assert main(["predict", str(folder), "--task", task, str(tmp_path / "texts.txt")]) == 0
+        assert encoded == ["what nobody else asked"] * n_asked  # once a command, and not what is in the cache
+    opened = OpenRun(folder)
+    for model in (opened.multitask, opened.learned("task 6")):
+        task = model.task_names_[0]
+        model.predict(task, ["what nobody else asked"])
+        model.predict_proba(task, ["what nobody else asked"])
+        model.scope_score(task, ["what nobody else asked"])
+    opened.adapted.load("late").predict(["what nobody else asked"])
+    assert count_vectors() == n_before
+    assert holds(folder, "what nobody else asked") == []
+    capsys.readouterr()
+
+
+def words_in_a_shell(line: str, folder: Path) -> list[str]:
+    """What a shell gives to robusttc for a line that somebody pastes."""
+    program = f"robusttc() {{ printf '%s\\0' \"$@\"; }}; {line}"
+    done = subprocess.run(["sh", "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split("\0")[:-1]
+
+
+@pytest.mark.parametrize("name", ["two words", "it's `touch x`", "-dash", "$(touch x)", 'a "b" & touch x'])
+def test_commands_can_be_pasted(name: str, tmp_path: Path, examples: Path, capsys: Out) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / f"run {name}")
+    (tmp_path / "empty").mkdir()
+    write_tasks(TaskSet([tiny_run.make_task(6)]), tmp_path / "new")
+    capsys.readouterr()
+
+    def run(*words: str) -> list[list[str]]:
+        assert main([*words]) == 0
+        lines = [line.removeprefix("Next:").strip() for line in capsys.readouterr().out.splitlines()]
+        commands = [line.partition("   (the page")[0] for line in lines if line.startswith("robusttc ")]
+        return [words_in_a_shell(command, tmp_path / "empty") for command in commands]
+
+    texts = ["predict", str(folder), "--task", "NAME", "TEXTS.txt"]
+    assert run("adapt", str(folder), str(examples), f"--name={name}") == [
+        ["predict", str(folder), *([f"--task={name}"] if name[0] == "-" else ["--task", name]), "TEXTS.txt"]
+    ]
+    assert run(*tiny_run.fit_options(), "--out", str(folder)) == [
+        ["evaluate", str(folder)],
+        texts,
+        ["adapt", str(folder), "EXAMPLES.csv", "--name", "NAME"],
+    ]
+    assert run("add", str(folder), str(tmp_path / "new")) == [["report", str(folder)], texts]
+    assert run("remove", str(folder), "--task", "task 6") == [["report", str(folder)]]
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_a_damaged_added_task_is_told(tmp_path: Path, examples: Path, capsys: Out) -> None:

@@ -25,7 +25,7 @@ from robusttc.cli.reading import (
 from robusttc.cli.run_options import DeviceOfModels, RunFolder
 from robusttc.data.options import ReadOptions
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
-from robusttc.wording import count
+from robusttc.wording import command_line, count
 
 if TYPE_CHECKING:
     from robusttc.data.task import Task
@@ -140,7 +140,7 @@ def show_adapted(console: Console, model: FewShotModel, task: Task, opened: Open
     if model.nearest_tasks_:
         shown = ", ".join(f"{name} ({value:.2f})" for name, value in model.nearest_tasks_[:MAX_NEAREST])
         say(console, f"Most like it: {shown} (1 is the same, 0 nothing in common).")
-    say(console, f"\nNext: robusttc predict {run} --task {quote(model.name)} TEXTS.txt")
+    say(console, f"\nNext: {command_line('predict', run, ('--task', model.name), 'TEXTS.txt')}")
     if not math.isnan(accuracy) and accuracy < 0.7:
         say(console, "      More examples of each label will help: adapt again with --replace.")
 

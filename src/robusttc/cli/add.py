@@ -20,7 +20,7 @@ from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import percent
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
-from robusttc.wording import count
+from robusttc.wording import command_line, count
 
 if TYPE_CHECKING:
     from robusttc.run.later.adding import AddResult
@@ -152,8 +152,8 @@ def show_added(console: Console, result: AddResult, run: Path) -> None:
         say(console, f"Doubtful: {doubt}")
     say(console, "Gains are in points of accuracy over the task's own model, on held-out training rows.")
     say(console, f"\nThis is version {result.version} of the run; nothing else moved.")
-    say(console, f"Next: robusttc report {run}   (the page of the version before is gone)")
-    say(console, f"      robusttc predict {run} --task NAME TEXTS.txt")
+    say(console, f"Next: {command_line('report', run)}   (the page of the version before is gone)")
+    say(console, f"      {command_line('predict', run, '--task', 'NAME', 'TEXTS.txt')}")
 
 
 def as_document(result: AddResult) -> dict[str, Any]:

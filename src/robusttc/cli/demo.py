@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +25,7 @@ from robusttc.data.options import ReadOptions
 from robusttc.data.synthetic import make_planted_tasks
 from robusttc.errors import DoubtWarning, UsageError, quote
 from robusttc.seeds import run_seed
+from robusttc.wording import command_line
 
 if TYPE_CHECKING:
     from robusttc.data.taskset import TaskSet
@@ -96,8 +96,8 @@ def inspect_aloud(console: Console, place: DemoFolder, sources: TaskSet) -> None
             "these are no longer the tasks of the demo",
             where=quote(str(place.tasks)),
             got=f"other rows of {', '.join(quote(name) for name in other[:MAX_SHOWN])}",
-            todo=f"give a new folder with --out, or fit what is there: "
-            f"robusttc fit {shlex.quote(str(place.tasks))} --out RUN",
+            todo="give a new folder with --out, or fit what is there: "
+            + command_line("fit", place.tasks, "--out", "RUN"),
         )
     show_inspection(console, loaded, inspect_tasks(loaded.tasks), limit=MAX_SHOWN)
 

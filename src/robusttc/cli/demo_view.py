@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from robusttc.cli.inspection_view import say
 from robusttc.cli.run_view import percent
+from robusttc.wording import command_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def begin_step(console: Console, title: str, *arguments: str | Path) -> None:
     <BLANKLINE>
     """
     say(console, f"\n{title}")
-    say(console, f"   $ robusttc {shlex.join(str(argument) for argument in arguments)}\n")
+    say(console, f"   $ {command_line(*arguments)}\n")
 
 
 def show_planted(console: Console, planted: PlantedTasks, n_tasks: int, folder: Path) -> None:

@@ -36,6 +36,7 @@ from robusttc.cli.reading import (
 from robusttc.cli.reliability_view import show_reliability
 from robusttc.data.options import ReadOptions
 from robusttc.errors import UsageError, quote
+from robusttc.wording import command_line
 
 if TYPE_CHECKING:
     from robusttc.scores import TransferScores
@@ -139,7 +140,8 @@ def measure(
     new = "" if measured is None else f", {len(scores) - len(measured):,} of them new"
     say(console, f"{len(scores):,} scores between {scores.n_tasks:,} tasks in {out}{new}.")
     show_reliability(console, scores)
-    say(console, f"\nNext: robusttc cluster {out} --remove-donor-effect --plot clusters.png")
+    following = command_line("cluster", out, "--remove-donor-effect", "--plot", "clusters.png")
+    say(console, f"\nNext: {following}")
 
 
 def check_place(out: Path, *, extend: Path | None, force: bool) -> None:

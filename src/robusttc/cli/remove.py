@@ -15,6 +15,7 @@ from robusttc.cli.run_options import RunFolder
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError
+from robusttc.wording import command_line
 
 if TYPE_CHECKING:
     from robusttc.run.later.influence import Influence
@@ -67,7 +68,8 @@ def remove(
         for sentence in influence.stays:
             say(output_console(), sentence)
         say(output_console(), f"This is version {result.version} of the run.")
-        say(output_console(), f"Next: robusttc report {run}   (the page of the version before is gone)")
+        again = command_line("report", run)
+        say(output_console(), f"Next: {again}   (the page of the version before is gone)")
     return int(ExitCode.DONE)
 
 

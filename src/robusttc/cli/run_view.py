@@ -13,7 +13,7 @@ from rich.text import Text
 from robusttc.cli.console import without_controls
 from robusttc.cli.inspection_view import say
 from robusttc.cli.run_progress import say_time
-from robusttc.wording import count
+from robusttc.wording import command_line, count
 
 if TYPE_CHECKING:
     from robusttc.learning.intervals import Estimate
@@ -51,10 +51,10 @@ def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None
     show_costs(console, summary)
     files = ["models/", "clusters.csv", "summary.json"] + (["scores.csv"] if summary["transfer"] else [])
     say(console, f"\nIn {folder}: {', '.join(files)}.")
-    say(console, f"Next: robusttc evaluate {folder}")
-    say(console, f"      robusttc predict {folder} --task NAME TEXTS.txt")
+    say(console, f"Next: {command_line('evaluate', folder)}")
+    say(console, f"      {command_line('predict', folder, '--task', 'NAME', 'TEXTS.txt')}")
     if summary["fewshot"] is not None:
-        say(console, f"      robusttc adapt {folder} EXAMPLES.csv --name NAME")
+        say(console, f"      {command_line('adapt', folder, 'EXAMPLES.csv', '--name', 'NAME')}")
 
 
 def show_clusters(console: Console, summary: Mapping[str, Any]) -> None:

@@ -119,13 +119,20 @@ class EncoderReader:
         self.encoder = encoder
 
     def read(self, texts: Sequence[str]) -> FrozenInputs:
-        """Let the encoder prepare the texts; a sentence encoder looks into its cache first."""
+        """Let the encoder prepare the texts; a sentence encoder looks into its cache, but keeps nothing."""
+        from robusttc.encoders.sentence import SentenceEncoder
+
         checked = check_texts(texts)
         codes = np.zeros(len(checked), dtype=np.int32)
         # Not by Task's own checks, which refuse a text of white space: in use, such texts come.
         packed = PackedStrings.pack(checked)
         task = Task.from_codes("texts", packed, ("-",), codes, SPLITS, codes.astype(np.int8))
-        prepared = self.encoder.prepare(TaskSet([task]))
+        tasks = TaskSet([task])
+        if isinstance(self.encoder, SentenceEncoder):
+            # What people ask a model about is nobody's to keep.
+            prepared = self.encoder.prepare(tasks, keep=False)
+        else:
+            prepared = self.encoder.prepare(tasks)
         return prepared.inputs.take(prepared.items["texts"])
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:

@@ -31,7 +31,8 @@ __all__ = ["SentenceEncoder"]
 class SentenceEncoder:
     """Texts as frozen sentence vectors; the trained layer is dense.
 
-    Every vector is computed once and kept on disk (see `VectorCache`), for this run and all later ones.
+    Every vector is computed once and kept on disk (see `VectorCache`), for this run and all later ones; those
+    of texts that a trained model is asked about are not kept.
 
     Parameters
     ----------
@@ -127,9 +128,21 @@ class SentenceEncoder:
         return SentenceEncoder(self.model, changes=changes, cache=self._cache, device=self.device)
 
     def prepare(
-        self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
+        self,
+        tasks: TaskSet,
+        *,
+        splits: Sequence[str] | None = None,
+        progress: Progress | None = None,
+        keep: bool = True,
     ) -> PreparedTasks:
         """Give every distinct text its vector, from the cache where it is there.
+
+        Parameters
+        ----------
+        tasks, splits, progress
+            As in `Encoder.prepare`.
+        keep
+            Whether the cache keeps the vectors that it lacked.
 
         Raises
         ------
@@ -151,7 +164,7 @@ class SentenceEncoder:
             n_done += len(missing)
             return vectors
 
-        matrix = cache.get_or_compute(self.fingerprint, texts, compute, self.dimension)
+        matrix = cache.get_or_compute(self.fingerprint, texts, compute, self.dimension, keep=keep)
         report(progress, "sentence vectors", n_texts, n_texts, "texts")
         return PreparedTasks(DenseInputs(matrix), items)
 

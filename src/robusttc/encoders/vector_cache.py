@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from robusttc.encoders.cache_folder import CACHE_VARIABLE, default_cache_folder
 from robusttc.encoders.vector_store import DamagedStore, VectorStore
 from robusttc.errors import DataWarning, UsageError, quote
+from robusttc.owner_only import make_owner_only, open_owner_only, restrict
 
 __all__ = ["VectorCache"]
 
@@ -100,6 +102,8 @@ class VectorCache:
         texts: Sequence[str],
         compute: Callable[[list[str]], object],
         dimension: int,
+        *,
+        keep: bool = True,
     ) -> NDArray[np.float32]:
         """Give the vectors of texts, one a row, computing only those that are not there.
 
@@ -114,6 +118,8 @@ class VectorCache:
             similar length, and each block is stored before the next one, so a killed run goes on from there.
         dimension
             The length of a vector.
+        keep
+            Whether the cache keeps what is computed. Without, nothing is written to it.
 
         Raises
         ------
@@ -125,7 +131,7 @@ class VectorCache:
         distinct = list(place_of)
         keys = make_keys(fingerprint, dimension, distinct)
         vectors = np.empty((len(distinct), dimension), dtype=np.float32)
-        found = self._read(keys, vectors)
+        found = self._read(keys, vectors, note_use=keep)
         # Encoders put texts of one length together, so neighbours in a block should be of similar length.
         missing = sorted(np.flatnonzero(~found).tolist(), key=lambda place: -len(distinct[place]))
         for start in range(0, len(missing), BLOCK_TEXTS):
@@ -137,7 +143,8 @@ class VectorCache:
                     got=quote(block.shape),
                     expected=quote((len(places), dimension)),
                 )
-            self._write([keys[place] for place in places], block)
+            if keep:
+                self._write([keys[place] for place in places], block)
             vectors[places] = block
         return vectors[rows]
 
@@ -152,7 +159,7 @@ class VectorCache:
         ['b']
         """
         distinct = list(dict.fromkeys(texts))
-        if self.folder is not None and inode_of(self.folder / STORE_FOLDER / STORE_FILE) is None:
+        if not self._has_file():
             return distinct
         keys = make_keys(fingerprint, dimension, distinct)
         found = self._attempt(lambda store: store.contains(keys))
@@ -169,8 +176,15 @@ class VectorCache:
                 self._store.close()
             self._store = None
 
-    def _read(self, keys: list[bytes], vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
-        found = self._attempt(lambda store: store.read(keys, vectors))
+    def _has_file(self) -> bool:
+        return self.folder is None or inode_of(self.folder / STORE_FOLDER / STORE_FILE) is not None
+
+    def _read(self, keys: list[bytes], vectors: NDArray[np.float32], *, note_use: bool) -> NDArray[np.bool_]:
+        # To open the store would make the file.
+        is_readable = note_use or self._has_file()
+        found = (
+            self._attempt(lambda store: store.read(keys, vectors, note_use=note_use)) if is_readable else None
+        )
         return np.zeros(len(keys), dtype=np.bool_) if found is None else found
 
     def _write(self, keys: list[bytes], block: NDArray[np.float32]) -> None:
@@ -211,9 +225,15 @@ class VectorCache:
             path = None
             if self.folder is not None:
                 path = self.folder / STORE_FOLDER / STORE_FILE
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_owner_only(path.parent)
+                # What an earlier version made may be open to others.
+                for place in (self.folder, path.parent, *path.parent.iterdir()):
+                    restrict(place)
                 # Noted before opening, so that damage found while opening has a file to go with.
                 self._inode = inode_of(path)
+                # A new one only: to close a file that SQLite has open would end its locks.
+                with suppress(FileExistsError):
+                    os.close(open_owner_only(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
             self._store = VectorStore(path, max_bytes=self.max_bytes)
             self._opened_by = os.getpid()
             if path is not None:

@@ -126,8 +126,12 @@ class VectorStore:
     def __len__(self) -> int:
         return self._number("SELECT count(*) FROM vectors")
 
-    def read(self, keys: Sequence[bytes], into: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def read(
+        self, keys: Sequence[bytes], into: NDArray[np.float32], *, note_use: bool = True
+    ) -> NDArray[np.bool_]:
         """Copy the vectors of the keys that are there to the rows of `into`, and tell which they are.
+
+        With `note_use`, their blocks count as used now.
 
         Raises
         ------
@@ -135,7 +139,7 @@ class VectorStore:
             If a row is not what was written.
         """
         found, ids = self._read_rows(keys, into)
-        if ids:
+        if ids and note_use:
             self._note_use(ids)
         return found
 

@@ -125,15 +125,21 @@ class FewShotModel:
         UsageError
             If there were too few source tasks to learn it from.
         """
+        return self._answer(texts)[1]
+
+    def _answer(self, texts: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give what `predict_proba` and `scope_score` give; the texts are encoded once."""
         if self._scope is None:
             raise UsageError(
                 "there is no out-of-scope score", expected="at least twelve source tasks to learn it from"
             )
         with threadpool_limits(1):
             inputs = self._reader.read(texts)
+            mixed = mix_parts(self._parts, self._shares, inputs)
             # Without the temperature: the score was learned so.
-            confidence = mix_parts(self._parts, self._shares, inputs).max(axis=1, initial=0.0)
-            return self._scope.score(self._reference, self._space.directions(inputs), confidence)
+            confidence = mixed.max(axis=1, initial=0.0)
+            scope = self._scope.score(self._reference, self._space.directions(inputs), confidence)
+            return sharpen(mixed, self.temperature_), scope
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the model to a folder; see `load`.

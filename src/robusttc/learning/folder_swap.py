@@ -14,25 +14,27 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from robusttc.owner_only import make_owner_only, open_owner_only
+
 __all__ = ["put_folder", "standing_folder"]
 
 STALE_SECONDS = 24 * 3600.0
 
 
 def put_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files as the only ones of a folder, which may be there already.
+    """Write files as the only ones of a folder, which may be there already; only their owner may read them.
 
     Raises
     ------
     OSError
         If the disk does not take it; what stood there before still stands.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_owner_only(folder.parent)
     remove_stale(folder)
     new = folder.parent / f".{folder.name}.new-{secrets.token_hex(6)}"
     aside = aside_of(folder)
     try:
-        new.mkdir()
+        make_owner_only(new)
         for name, content in files.items():
             write_durably(new / name, content)
         sync_folder(new)
@@ -82,7 +84,7 @@ def glob_escape(name: str) -> str:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file and wait until the disk has it."""
-    with path.open("xb") as file:
+    with open(path, "xb", opener=open_owner_only) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

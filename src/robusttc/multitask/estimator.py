@@ -312,6 +312,10 @@ class ClusterMultiTask:
         UsageError
             If there were no validation rows, or no other task, to learn it from.
         """
+        return self._answer(task_name, texts)[1]
+
+    def _answer(self, task_name: str, texts: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give what `predict_proba` and `scope_score` give; the texts are encoded once."""
         serving = self._serving
         serving.find(task_name)
         if serving.scope is None:
@@ -322,7 +326,8 @@ class ClusterMultiTask:
             )
         with threadpool_limits(1):
             inputs = serving.read(task_name, texts)
-            return serving.scope_score(task_name, inputs, serving.find_familiar(task_name, texts))
+            table = serving.probabilities(task_name, inputs, serving.find_familiar(task_name, texts))
+            return table, serving.scope_score(task_name, inputs, table)
 
     def trust_report(self) -> TrustReport:
         """Tell how far probabilities can be trusted, by the validation rows of the training."""

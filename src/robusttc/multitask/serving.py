@@ -177,10 +177,16 @@ class Serving:
         assert isinstance(own, TrainedModel)  # noqa: S101 - words have convolutions
         return own.layer.represent(inputs)
 
-    def scope_score(
-        self, name: str, inputs: FrozenInputs, familiar: NDArray[np.bool_] | None = None
-    ) -> Probabilities:
-        """Give for every item how likely it is to belong to none of the task's labels."""
+    def scope_score(self, name: str, inputs: FrozenInputs, probabilities: Probabilities) -> Probabilities:
+        """Give for every item how likely it is to belong to none of the task's labels.
+
+        Parameters
+        ----------
+        name, inputs
+            As in `probabilities`.
+        probabilities
+            What that gave.
+        """
         assert self.scope is not None  # noqa: S101 - the estimator has asked
-        confidence = self.probabilities(name, inputs, familiar).max(axis=1, initial=0.0)
+        confidence = probabilities.max(axis=1, initial=0.0)
         return self.scope.score(self.references[name], self.represent(name, inputs), confidence)

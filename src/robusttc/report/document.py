@@ -25,6 +25,7 @@ from robusttc.report.task_space import TaskSpace, make_space, order_tasks
 from robusttc.report.wording import command_place
 from robusttc.run.evaluation import KINDS
 from robusttc.version import __version__
+from robusttc.wording import shell_word
 
 if TYPE_CHECKING:
     from robusttc.run.opening import OpenRun
@@ -131,7 +132,7 @@ def describe_size(facts: RunFacts) -> dict[str, Any]:
     return {
         "name": facts.folder.name,
         # As a command line takes it.
-        "place": command_place(facts.folder),
+        "place": shell_word(command_place(facts.folder)),
         "version": facts.history[-1].version,
         "n_tasks": len(tasks),
         "n_learned": sum(name in facts.figures for name in tasks.names),

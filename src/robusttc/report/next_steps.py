@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
 from robusttc.report.measure_next import MeasureNext
-from robusttc.report.wording import command_place, list_names, say_name, say_points, task_option
-from robusttc.wording import count
+from robusttc.report.wording import command_place, list_names, say_name, say_points
+from robusttc.wording import command_line, count
 
 __all__ = ["advise"]
 
@@ -42,12 +42,12 @@ def after_failures(facts: RunFacts) -> Found:
         yield (
             f"Mend the rows of {list_names(set_aside)} (a task needs training rows of two labels), then fit "
             "again in another folder.",
-            "robusttc inspect TASKS",
+            command_line("inspect", "TASKS"),
         )
     if any(unit["stage"] != "read" for unit in facts.summary["quarantined"]):
         yield (
             "Try again what failed; what is finished is not done again.",
-            (f"robusttc fit TASKS --out {run} --retry"),
+            command_line("fit", "TASKS", "--out", run, "--retry"),
         )
 
 
@@ -59,14 +59,14 @@ def after_harm(facts: RunFacts, harm: Harm) -> Found:
     run = command_place(facts.folder)
     yield (
         f"See why {say_name(worst.task)} loses with sharing ({say_points(worst.change)}).",
-        f"robusttc explain {run} {task_option(worst.task)}",
+        command_line("explain", run, ("--task", worst.task)),
     )
     if len(harm.tasks) > harm.n_by_chance:
-        options = " ".join(task_option(task.task, "--private") for task in harm.tasks[:3])
+        private = [("--private", task.task) for task in harm.tasks[:3]]
         yield (
             "If that is no accident, let it learn alone: fit again in another folder with the task kept "
             "private.",
-            f"robusttc fit TASKS --out ANOTHER {options}",
+            command_line("fit", "TASKS", "--out", "ANOTHER", *private),
         )
 
 
@@ -79,7 +79,7 @@ def after_doubt(facts: RunFacts, measuring: MeasureNext) -> Found:
         yield (
             f"For surer clusters measure {count(measuring.n_more or 0, 'more pair')}, in another folder; "
             "those of this run are among them.",
-            f"robusttc fit TASKS --out ANOTHER --pairs {measuring.n_scores}",
+            command_line("fit", "TASKS", "--out", "ANOTHER", "--pairs", str(measuring.n_scores)),
         )
     elif facts.clusters_serve and diagnosis["verdict"] == "not supported":
         yield "The clusters serve, though hardly anything speaks for them. " + measuring.sentence, None
@@ -111,20 +111,20 @@ def to_look_closer(facts: RunFacts, harm: Harm) -> Found:
         gain, name = max(gains)
         yield (
             f"See where {say_name(name)} gets its gain from, the greatest of all ({100 * gain:.1f} points).",
-            f"robusttc explain {run} {task_option(name)}",
+            command_line("explain", run, ("--task", name)),
         )
         return
     lost = [name for name in facts.tasks.shareable().names if is_lost(facts, name)]
     if lost:
         yield (
             f"See why {say_name(lost[0])} fits no cluster.",
-            f"robusttc explain {run} {task_option(lost[0])}",
+            command_line("explain", run, ("--task", lost[0])),
         )
     elif facts.confidence:
         name = min(facts.confidence, key=lambda one: (facts.confidence[one], one))
         yield (
             f"See why {say_name(name)} is in its cluster, and what it shares with the others.",
-            f"robusttc explain {run} {task_option(name)}",
+            command_line("explain", run, ("--task", name)),
         )
 
 
@@ -140,11 +140,11 @@ def to_go_on(facts: RunFacts) -> Found:
     if facts.summary["fewshot"] is not None:
         yield (
             "Bring a new client on board from a handful of examples, in seconds.",
-            f"robusttc adapt {run} EXAMPLES.csv --name NAME",
+            command_line("adapt", run, "EXAMPLES.csv", "--name", "NAME"),
         )
     if facts.similarity is not None:
         yield (
             "Add tasks with more rows: only a few pairs are measured, and nobody else's model changes.",
-            f"robusttc add {run} TASKS",
+            command_line("add", run, "TASKS"),
         )
-    yield "Label new texts.", f"robusttc predict {run} --task NAME TEXTS.txt"
+    yield "Label new texts.", command_line("predict", run, "--task", "NAME", "TEXTS.txt")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +16,6 @@ __all__ = [
     "say_name",
     "say_percent",
     "say_points",
-    "task_option",
 ]
 
 MAX_NAME = 40
@@ -78,24 +76,14 @@ def list_names(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else shown
 
 
-def command_place(folder: Path) -> str:
-    """Give a folder as a command line takes it: from here where it is below, else as it is.
+def command_place(folder: Path) -> Path:
+    """Give a folder as it stands in commands: from here where it is below, else as it is.
 
-    >>> command_place(Path.cwd() / "my run")
-    "'my run'"
+    >>> str(command_place(Path.cwd() / "my run"))
+    'my run'
     """
     try:
         short = os.path.relpath(folder)
     except ValueError:  # pragma: no cover - another drive
-        short = str(folder)
-    return shlex.quote(str(folder) if short.startswith(os.pardir) else short)
-
-
-def task_option(name: str, option: str = "--task") -> str:
-    """Give the option that names a task.
-
-    >>> task_option("my task"), task_option("-x")
-    ("--task 'my task'", '--task=-x')
-    """
-    # A name that begins with a dash would be taken for another option.
-    return f"{option}{'=' if name.startswith('-') else ' '}{shlex.quote(name)}"
+        return folder
+    return folder if short.startswith(os.pardir) else Path(short)

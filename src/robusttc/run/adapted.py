@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from robusttc.data.loading import advise, find_sources, read_source
@@ -55,9 +56,10 @@ class AdaptedModels:
         make_folder(self.folder)
         model.save(self.place(model.name))
 
-    def remove(self, name: str) -> None:
-        """Remove a task; one that is not there is gone already."""
-        shutil.rmtree(self.place(name), ignore_errors=True)
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove tasks; those that are not there are gone already."""
+        for name in names:
+            shutil.rmtree(self.place(name), ignore_errors=True)
 
     def load(self, name: str, *, device: str = "cpu") -> FewShotModel:
         """Read the model of a task.

@@ -15,7 +15,8 @@ from robusttc.multitask.estimator import ClusterMultiTask
 
 __all__ = ["Answer", "Answers", "answer_adapted", "answer_learned"]
 
-Ask = Callable[[Sequence[str]], NDArray[np.float64]]
+Floats = NDArray[np.float64]
+AskWithScope = Callable[[Sequence[str]], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,17 @@ class Answers:
     ----------
     task, label_names
         The task, and its labels.
-    ask, ask_scope
-        Give the probabilities of texts, and how likely each is out of scope; None where that is not known.
+    ask
+        Gives the probabilities of texts.
+    ask_with_scope
+        Gives these, and how likely each text is out of scope; the texts are encoded once. None where the
+        latter is not known.
     """
 
     task: str
     label_names: tuple[str, ...]
-    ask: Ask
-    ask_scope: Ask | None
+    ask: Callable[[Sequence[str]], Floats]
+    ask_with_scope: AskWithScope | None
 
     def answer(self, texts: Sequence[str], *, abstain_below: float | None = None) -> list[Answer]:
         """Answer some texts.
@@ -68,39 +72,39 @@ class Answers:
         threshold = check_threshold(abstain_below)
         if not texts:
             return []
-        table = self.ask(texts)
+        table, scopes = (self.ask(texts), None) if self.ask_with_scope is None else self.ask_with_scope(texts)
         labels = pick_labels(table, self.label_names, threshold=threshold)
-        scopes = [None] * len(texts) if self.ask_scope is None else self.ask_scope(texts).tolist()
+        known = [None] * len(texts) if scopes is None else scopes.tolist()
         return [
             Answer(label, max(row), scope, tuple(row))
-            for label, row, scope in zip(labels.tolist(), table.tolist(), scopes, strict=True)
+            for label, row, scope in zip(labels.tolist(), table.tolist(), known, strict=True)
         ]
 
 
 def answer_learned(model: ClusterMultiTask, task: str) -> Answers:
     """Answer for a task of the run."""
 
-    def ask_scope(texts: Sequence[str]) -> NDArray[np.float64]:
-        return model.scope_score(task, texts)
+    def ask_with_scope(texts: Sequence[str]) -> tuple[Floats, Floats]:
+        return model._answer(task, texts)
 
     return Answers(
         task,
         model.label_names(task),
         lambda texts: model.predict_proba(task, texts),
-        ask_scope if knows_scope(ask_scope) else None,
+        ask_with_scope if knows_scope(ask_with_scope) else None,
     )
 
 
 def answer_adapted(model: FewShotModel) -> Answers:
     """Answer for a task that was added with a handful of examples."""
-    scope = model.scope_score if knows_scope(model.scope_score) else None
+    scope = model._answer if knows_scope(model._answer) else None
     return Answers(model.name, model.label_names, model.predict_proba, scope)
 
 
-def knows_scope(ask_scope: Ask) -> bool:
+def knows_scope(ask_with_scope: AskWithScope) -> bool:
     """Tell whether the out-of-scope score was learned, by asking about no text at all."""
     try:
-        ask_scope([])
+        ask_with_scope([])
     except UsageError:
         return False
     return True

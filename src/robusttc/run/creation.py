@@ -11,8 +11,9 @@ import sqlite3
 from pathlib import Path
 
 from robusttc.errors import StoreError, UsageError, quote
+from robusttc.owner_only import open_owner_only
 from robusttc.run.database import connect, explained, recover
-from robusttc.run.files import FILE_MODE, explained_files, part_of, sync_folder
+from robusttc.run.files import explained_files, part_of, sync_folder
 from robusttc.run.identity import Identity, as_json
 from robusttc.run.owner import LOCK_NAME
 from robusttc.run.points import reach
@@ -89,7 +90,7 @@ def build_database(folder: Path, identity: Identity) -> None:
     part = part_of(place)
     with explained(place):
         remove_part(part)
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+        os.close(open_owner_only(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
             fill(part, identity)
             reach("database/filled")

@@ -13,21 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from robusttc.errors import StoreError
+from robusttc.owner_only import make_owner_only, open_owner_only
 from robusttc.run.points import reach
 
 __all__ = [
-    "FILE_MODE",
-    "FOLDER_MODE",
     "explained_files",
     "make_folder",
     "part_of",
     "sync_folder",
     "write_file",
 ]
-
-# A run holds what clients wrote: nobody else reads it.
-FILE_MODE = 0o600
-FOLDER_MODE = 0o700
 
 RESUME = "nothing that was finished is lost: run the same command again afterwards"
 # What to do about the errors of a disk that people meet.
@@ -90,7 +85,7 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     with explained_files("the file cannot be written", place):
         make_folder(place.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(part, flags, FILE_MODE)
+        handle = open_owner_only(part, flags)
         try:
             with os.fdopen(handle, "wb") as stream:
                 reach("file/opened")
@@ -119,11 +114,8 @@ def make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
     with explained_files("the folder cannot be made", folder):
-        missing = [folder, *folder.parents]
-        for path in reversed([path for path in missing if not path.exists()]):
-            path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        for path in make_owner_only(folder):
             sync_folder(path.parent)
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -174,12 +174,13 @@ class OpenRun:
         UsageError
             If the task is one of the run, but could not be learned.
         """
-        if self.adapted.has(task):
-            return answer_adapted(self.adapted.load(task, device=self.device))
         # The names are in the summary, so that an added task does not wait for the models of all others.
         learned = {figures.task for figures in self.evaluation.tasks}
+        # First: for a moment, an added task and the adapted one that it replaces are both there.
         if task in learned:
             return answer_learned(self.learned(task), task)
+        if self.adapted.has(task):
+            return answer_adapted(self.adapted.load(task, device=self.device))
         for unit in self.quarantined:
             if unit["stage"] == "read" and unit["tasks"] == [task]:
                 raise UsageError(

@@ -33,7 +33,7 @@ def write_outputs(
     """Write the files, each whole or not at all, and give the summary."""
     if outcome.scores is not None:
         with explained_files("the scores cannot be written", folder / SCORES):
-            outcome.scores.write_csv(folder / SCORES)
+            outcome.scores.write_csv(folder / SCORES, owner_only=True)
     if outcome.groups is not None:
         write_similarity(folder, outcome.groups.similarity)
     KeptTasks(folder).write(tasks)

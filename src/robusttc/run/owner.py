@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from robusttc.errors import StoreError, quote
-from robusttc.run.files import FILE_MODE, explained_files
+from robusttc.owner_only import open_owner_only
+from robusttc.run.files import explained_files
 from robusttc.run.points import reach
 
 __all__ = ["LOCK_NAME", "Owner"]
@@ -101,7 +102,7 @@ class Owner:
 
 def open_locked(path: Path) -> int | None:
     """Open the lock's file and lock it; None if the file is no longer the one at its place."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), FILE_MODE)
+    handle = open_owner_only(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
     try:
         reach("owner/opened")
         lock(handle, path)

@@ -17,6 +17,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from robusttc.errors import UsageError, quote
+from robusttc.owner_only import restrict
 from robusttc.run.creation import DATABASE, build_database, read_identity, refuse_missing, refuse_used
 from robusttc.run.database import check_pages, connect, explained, recover, wipe
 from robusttc.run.failures import Failures
@@ -103,6 +104,7 @@ class RunStore:
         owner = Owner.take(place)
         try:
             refuse_used(place)
+            restrict(place)
             build_database(place, identity)
             return cls._open(place, owner, None)
         except BaseException:
@@ -136,6 +138,7 @@ class RunStore:
         if read_only:
             return cls._open(place, None, identity)
         owner = Owner.take(place)
+        restrict(place)
         try:
             return cls._open(place, owner, identity)
         except BaseException:

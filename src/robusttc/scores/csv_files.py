@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import ScoresError, nearest_name, quote
+from robusttc.owner_only import open_owner_only
 from robusttc.scores.checks import DUPLICATES, HALVES, KINDS, check_choice
 from robusttc.scores.csv_cells import Found, Rows, take_count, take_error, take_kind, take_name, take_number
 from robusttc.scores.transfer_scores import TransferScores
@@ -345,16 +346,26 @@ def group_equal(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     return order, np.maximum.accumulate(np.where(starts, np.arange(len(keys)), 0))
 
 
-def write_scores(scores: TransferScores, path: str | Path) -> None:
+def write_scores(scores: TransferScores, path: str | Path, *, owner_only: bool = False) -> None:
     """Write scores, one a row, so that `read_scores` gives them back to the letter.
 
     A task that is the source of no score has a row of its own without a score, to keep its place. The file is
     written beside its place and then moved there whole.
+
+    Parameters
+    ----------
+    scores
+        The scores.
+    path
+        The file.
+    owner_only
+        Whether only its owner may read the file.
     """
     path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with beside.open("w", encoding="utf-8", newline="") as stream:
+        opener = open_owner_only if owner_only else None
+        with open(beside, "w", encoding="utf-8", newline="", opener=opener) as stream:
             # Names in quotes, numbers as Python writes them: with all the digits that they need.
             writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
             for block in make_rows(scores):

@@ -380,15 +380,22 @@ class TransferScores:
         """Judge the scores by themselves: do directions and halves agree, how much is the donor's doing."""
         return judge_scores(self)
 
-    def write_csv(self, path: str | Path) -> None:
+    def write_csv(self, path: str | Path, *, owner_only: bool = False) -> None:
         """Write the scores to a file that `read_scores` reads back to the letter; see there for its form.
 
         The names of the tasks are written as they are, in quotes: a program that takes a cell beginning with
         ``=`` for a formula will take such a name for one.
+
+        Parameters
+        ----------
+        path
+            The file.
+        owner_only
+            Whether only its owner may read the file.
         """
         from robusttc.scores.csv_files import write_scores
 
-        write_scores(self, path)
+        write_scores(self, path, owner_only=owner_only)
 
     @cached_property
     def content_hash(self) -> str:

@@ -66,9 +66,9 @@ def explain_task(opened: OpenRun, name: str, *, n_others: int = 8, all_culprits:
     """
     if not isinstance(n_others, int) or isinstance(n_others, bool) or n_others < 0:
         raise UsageError("n_others cannot be used", got=quote(n_others), expected="an integer from 0 up")
-    if opened.adapted.has(name):
-        return explain_adapted(opened, name)
     figures = {one.task: one for one in opened.evaluation.tasks}
+    if name not in figures and opened.adapted.has(name):
+        return explain_adapted(opened, name)
     why_not = tuple(
         f"{unit['stage']}: {unit['error']}" for unit in opened.quarantined if unit["tasks"] == [name]
     )

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import UsageError
 from robusttc.progress import Progress
+from robusttc.run.adapted import AdaptedModels
 from robusttc.run.configuration import Execution
 from robusttc.run.fitting import never, stopping
 from robusttc.run.later.addition import Adding, AddResult
 from robusttc.run.later.beginning import begun, pending_of, refuse_unfinished
 from robusttc.run.later.changing import Pending, refuse_other_change
 from robusttc.run.later.history import changes_in
+from robusttc.run.later.later_outputs import names_added
 from robusttc.run.later.new_tasks import NewTasks, sort_new
 from robusttc.run.later.removal import take_back
 from robusttc.run.manifest import check_manifest
@@ -96,6 +98,8 @@ def add_tasks(
 def nothing_new(store: RunStore, new: NewTasks) -> AddResult:
     """Say that all tasks are there already."""
     summary = read_summary(store.folder)
+    # An addition that was killed right after its commit has left the adapted models that it replaces.
+    AdaptedModels(store.folder).remove(names_added(summary) & set(new.there))
     version = 1 + len(changes_in(store))
     return AddResult(store.folder, version, {}, new.there, {}, (), (), summary)
 

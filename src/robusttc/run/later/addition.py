@@ -241,9 +241,9 @@ class Adding:
                 "sentences": list(sentences),
             },
         )
-        for name in self.new.replaced:
-            AdaptedModels(self.folder).remove(name)
         finish_change(self.store, change)
+        # Not before the commit: until then the addition can be taken back, and adapted models serve again.
+        AdaptedModels(self.folder).remove(set(self.new.replaced) & set(added))
         return AddResult(
             self.folder,
             change.version,

@@ -111,33 +111,35 @@ def without_tasks(similarity: Similarity, names: Iterable[str]) -> Similarity:
     )
 
 
-def forget_names(value: Any, names: Iterable[str]) -> Any:
-    """Give values for JSON without some names: entries of lists and mappings go, sentences say less.
+def forget_names(summary: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Give a summary without the entries of some tasks, and without their names in its sentences.
+
+    The settings are left as they are.
 
     Examples
     --------
-    >>> told = {"tasks": ["a", "b"], "of": [{"task": "a", "n": 1}], "sentence": "'a' is harmed by 'b'"}
+    >>> told = {"added": [{"name": "a"}, {"name": "b"}], "doubts": ["'a' is harmed by 'b'"]}
     >>> forget_names(told, ["a"])
-    {'tasks': ['b'], 'of': [], 'sentence': "a removed task is harmed by 'b'"}
+    {'added': [{'name': 'b'}], 'doubts': ["a removed task is harmed by 'b'"]}
+    >>> forget_names(told, ["added", "name"]) == told
+    True
     """
     gone = set(names)
+    # The longest first: a name can have another one in quotes inside it.
+    quoted = sorted((quote(name) for name in gone), key=len, reverse=True)
 
-    def is_about(entry: Any) -> bool:
-        if isinstance(entry, str):
-            return entry in gone
-        if isinstance(entry, Mapping):
-            return any(entry.get(field) in gone for field in ("task", "name"))
-        # A pair that begins with a name: [name, value].
-        return isinstance(entry, list) and len(entry) > 1 and isinstance(entry[0], str) and entry[0] in gone
+    def is_of_a_task(entry: Any) -> bool:
+        return isinstance(entry, Mapping) and any(entry.get(field) in gone for field in ("task", "name"))
 
-    def clean(entry: Any) -> Any:
-        if isinstance(entry, Mapping):
-            return {key: clean(part) for key, part in entry.items() if key not in gone}
-        if isinstance(entry, list | tuple):
-            return [clean(part) for part in entry if not is_about(part)]
-        if isinstance(entry, str):
-            for name in gone:
-                entry = entry.replace(quote(name), "a removed task")
-        return entry
+    def clean(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            # No key of a summary is the name of a task, but a task can have the name of a key.
+            return {key: clean(part) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [clean(part) for part in value if not is_of_a_task(part)]
+        if isinstance(value, str):
+            for name in quoted:
+                value = value.replace(name, "a removed task")
+        return value
 
-    return clean(value)
+    return {part: value if part == "configuration" else clean(value) for part, value in summary.items()}

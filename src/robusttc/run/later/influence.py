@@ -8,10 +8,8 @@ from typing import Any
 
 from robusttc.encoders.cache_folder import default_cache_folder
 from robusttc.run.adapted import AdaptedModels
-from robusttc.run.kept_tasks import KeptTasks
-from robusttc.run.later.later_outputs import names_added
+from robusttc.run.later.later_outputs import Row, names_added, read_now
 from robusttc.run.store import RunStore
-from robusttc.run.summary import read_summary
 from robusttc.wording import count
 
 __all__ = ["RETRAINED", "Influence", "find_influence"]
@@ -50,7 +48,7 @@ class Influence:
 
 
 def find_influence(
-    store: RunStore, names: Sequence[str], *, before: Mapping[str, Any] | None = None
+    store: RunStore, names: Sequence[str], *, before: tuple[Mapping[str, Any], Sequence[Row]] | None = None
 ) -> Influence:
     """Tell what tasks have influenced.
 
@@ -61,12 +59,13 @@ def find_influence(
     names
         The tasks.
     before
-        The summary as it was before the removal began; None reads it.
+        What `read_before` gives, once a removal has begun: from then on, the files of the run may be without
+        the tasks. None reads the files of the run.
     """
-    summary = read_summary(store.folder) if before is None else before
+    summary, rows = read_now(store.folder) if before is None else before
     later = names_added(summary)
     learned = {figures["task"] for figures in summary["evaluation"]["tasks"]}
-    private = find_private(store, names)
+    private = {row["task"] for row in rows if row["private"] == "yes"}
     fitted = tuple(name for name in names if name in learned and name not in {*later, *private})
     added = tuple(name for name in names if name not in fitted)
     adapted = AdaptedModels(store.folder)
@@ -99,11 +98,3 @@ def find_influence(
         )
     seconds = sum(cost.wall_seconds for cost in store.costs() if cost.stage in RETRAINED)
     return Influence(fitted, added, tuple(retrains), tuple(stays), seconds)
-
-
-def find_private(store: RunStore, names: Sequence[str]) -> set[str]:
-    """Give those of the tasks that may not share; of tasks whose rows are gone already, the books tell."""
-    kept = KeptTasks(store.folder)
-    there = [name for name in names if kept.place(name).is_file()]
-    found = {task.name for task in kept.read(there) if not task.may_share} if there else set()
-    return found | ({*names} & {*store.value("configuration")["private"]})

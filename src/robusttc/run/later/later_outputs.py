@@ -27,6 +27,7 @@ __all__ = [
     "forget_before",
     "keep_before",
     "read_before",
+    "read_now",
     "table_with",
     "with_figures",
     "write_version",
@@ -59,11 +60,20 @@ def keep_before(folder: Path, version: int) -> None:
 
 def read_before(folder: Path, version: int) -> tuple[dict[str, Any], list[Row]]:
     """Read what `keep_before` has kept: the summary, and the rows of the clusters."""
-    path = version_folder(folder, version) / CLUSTERS
+    rows = read_rows(version_folder(folder, version) / CLUSTERS)
+    return read_summary(folder / VERSIONS / BEFORE), rows
+
+
+def read_now(folder: Path) -> tuple[dict[str, Any], list[Row]]:
+    """Read the summary and the rows of the clusters as they are now."""
+    return read_summary(folder), read_rows(folder / CLUSTERS)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows of a table of clusters."""
     with explained_files("the clusters cannot be read", path):
         content = path.read_bytes()
-    rows: list[Row] = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
-    return read_summary(folder / VERSIONS / BEFORE), rows
+    return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
 
 def forget_before(folder: Path) -> None:
@@ -160,7 +170,7 @@ def write_version(
     write_file(place / CHANGE_FILE, as_text(told))
     if scores is not None:
         with explained_files("the scores cannot be written", folder / SCORES):
-            scores.write_csv(folder / SCORES)
+            scores.write_csv(folder / SCORES, owner_only=True)
     write_file(folder / CLUSTERS, table)
     text = as_text(
         {

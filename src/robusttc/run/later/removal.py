@@ -10,6 +10,7 @@ from typing import Any
 
 from robusttc.multitask.persistence import load_fitted, save_fitted
 from robusttc.progress import Progress
+from robusttc.run.adapted import AdaptedModels
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.files import write_file
@@ -86,7 +87,7 @@ class Removing:
     def run(self) -> RemoveResult:
         """Do all of it; what is finished is not done again."""
         before, rows = read_before(self.folder, self.pending.version - 1)
-        influence = find_influence(self.store, self.names, before=before)
+        influence = find_influence(self.store, self.names, before=(before, rows))
         partition = {row["task"]: int(row["cluster"]) if row["cluster"] else -1 for row in rows}
         again: Retrained | None = None
         if influence.retrains:
@@ -115,6 +116,8 @@ class Removing:
         """Write all files of the new version, and note that it is there."""
         folder, names = self.folder, self.names
         AddedModels(folder).remove(names)
+        # Left by an addition that was killed right after its commit; they would serve again.
+        AdaptedModels(folder).remove(names_added(before) & set(names))
         if again is not None:
             again.multitask.save(folder / MULTITASK)
             if again.fewshot is None:
@@ -263,7 +266,7 @@ def take_back(store: RunStore, pending: Pending) -> None:
         if (folder / SCORES).is_file():
             known = read_scores(folder / SCORES)
             left = [name for name in known.task_names if name not in names]
-            known.subset(left).write_csv(folder / SCORES)
+            known.subset(left).write_csv(folder / SCORES, owner_only=True)
     AddedModels(folder).remove(names)
     KeptTasks(folder).remove(names)
     shutil.rmtree(version_folder(folder, pending.version), ignore_errors=True)

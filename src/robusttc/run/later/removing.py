@@ -19,6 +19,7 @@ from robusttc.run.later.beginning import begun, pending_of, refuse_unfinished
 from robusttc.run.later.changing import Pending, refuse_other_change
 from robusttc.run.later.history import changes_in
 from robusttc.run.later.influence import Influence, find_influence
+from robusttc.run.later.later_outputs import read_before
 from robusttc.run.later.removal import RemoveResult, Removing, wipe
 from robusttc.run.later.telling import list_names
 from robusttc.run.manifest import check_manifest
@@ -35,7 +36,10 @@ def plan_removal(folder: str | os.PathLike[str], names: Sequence[str]) -> Influe
         wanted = check_names(store, names, pending)
         if pending is None or pending.state == "begun":
             check_manifest(store.folder)
-        return find_influence(store, wanted)
+        before = None
+        if pending is not None and pending.state != "wiping":
+            before = read_before(store.folder, pending.version - 1)
+        return find_influence(store, wanted, before=before)
 
 
 def remove_tasks(
