@@ -62,6 +62,8 @@ def bound_largest(
         Draws the random starts.
     """
     n = matrix.shape[0]
+    if not np.any(matrix.data):
+        return Spectrum(0.0, np.zeros(1), np.zeros((n, 1)))
     n_pairs = min(n_pairs, n - 1)
     if n <= MAX_DENSE or n_pairs < 1:
         values, vectors = np.linalg.eigh(matrix.toarray())
@@ -143,6 +145,9 @@ def lanczos_bound(
                 upper = joined(float(ritz[-1] + eps * (ritz[-1] - ritz[0]) / (1 - 2 * eps)))
                 if upper <= wanted:
                     break
+        if beside[step] < 1e-14 * abs(a):  # the Krylov space of a random start closed: it has seen everything
+            ritz = eigh_tridiagonal(diagonal[: step + 1], beside[:step], eigvals_only=True)
+            return joined(float(ritz[-1]))
         vector = product / beside[step]
     return upper
 

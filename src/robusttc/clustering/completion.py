@@ -167,7 +167,7 @@ def complete_scores(
     errors: dict[Setting, float] = {}
     folds: list[Fold] = []
     if setting is None:
-        folds = list(make_folds(scores, data, seed))
+        folds = [fold for fold in make_folds(scores, data, seed) if len(fold.held_values)]
         setting = Setting(0.6)
         if folds:
             search = choose_setting(folds, basis, delta)
@@ -397,25 +397,22 @@ def complete_similarity(
     """
     if loss not in ("huber", "absolute", "squared"):
         raise UsageError("unknown loss", got=quote(loss), expected="huber, absolute, squared")
-    for name, number in (("delta", delta), ("tol", tol)):
-        if (
-            isinstance(number, bool)
-            or not isinstance(number, int | float | np.floating)
-            or not 0 < number < np.inf
-        ):
-            raise UsageError(f"{name} cannot be used", got=quote(number), expected="a positive number")
+    given = [("delta", delta), ("tol", tol)]
+    is_auto = isinstance(regularisation, str) and regularisation == "auto"
+    if not is_auto:
+        given.append(("regularisation", regularisation))  # type: ignore[arg-type]
+    for name, number in given:
+        is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+        if not is_number or not 0 < number < np.inf:
+            or_auto = "'auto' or " if name == "regularisation" else ""
+            raise UsageError(
+                f"{name} cannot be used", got=quote(number), expected=f"{or_auto}a positive number"
+            )
     seed = run_seed(random_state)
     problem = check_entries(W, measured, symmetric=loss == "absolute")
     if loss == "squared":
         delta = np.inf
-    if regularisation == "auto":
-        tau = cross_validate_tau(problem, loss, delta, seed)
-    elif isinstance(regularisation, bool | str) or not 0 < float(regularisation) < np.inf:
-        raise UsageError(
-            "regularisation cannot be used", got=quote(regularisation), expected="'auto' or a positive number"
-        )
-    else:
-        tau = float(regularisation)
+    tau = cross_validate_tau(problem, loss, delta, seed) if is_auto else float(regularisation)
     solution = solve_plain(problem, tau, loss, delta, tol, seed)
     return as_result(problem, solution, tau, loss, delta, tol)
 
@@ -432,12 +429,15 @@ def as_result(
 ) -> CompletionResult:
     """Write a solution by eigenvalues, with what it takes for outliers."""
     factors = solution.factors.expanded(problem)
-    values, vectors = eigen_factors(factors.U, factors.V)
+    # With the smooth losses X is the positive part alone.
+    values, vectors = eigen_factors(factors.U, factors.V if loss == "absolute" else factors.V[:, :0])
     left = residuals(problem, solution.factors)
     limit = 0.0 if loss == "absolute" else delta
     bound = np.abs(solution.dual) >= (1.0 if loss == "absolute" else delta) * problem.weights * (1 - 1e-6)
-    beyond = np.where(bound & (np.abs(left) > limit + 1e-9), left - np.sign(left) * limit, 0.0)
-    outliers = problem.matrix(beyond)
+    beyond = np.zeros_like(left)
+    if np.isfinite(limit):
+        beyond = np.where(bound & (np.abs(left) > limit + 1e-9), left - np.sign(left) * limit, 0.0)
+    outliers = problem.matrix(beyond).copy()  # what is dropped here must not be dropped from the problem
     outliers.eliminate_zeros()
     message = ""
     if not solution.converged:

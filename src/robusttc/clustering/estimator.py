@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from robusttc.clustering.completion import (
@@ -133,7 +134,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     labels_
         The cluster of each task, in the order of `task_names_`; -1 for a task with fewer than two measured
-        pairs. Clusters are numbered by decreasing size.
+        pairs (in paper mode every task has a cluster). Clusters are numbered by decreasing size.
     n_clusters_, n_clusters_reason_
         The number of clusters, and why it is this one.
     clusters_
@@ -259,7 +260,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.certificate_ = certify(found.similarity)
         self.verdict_ = found.verdict
         self.pairs_ = reorder_pairs(found.pairs, order)
-        self.tree_ = found.tree
+        self.tree_ = None if found.tree is None else replace(found.tree, leaf_of=found.tree.leaf_of[place])
         if not found.similarity.converged:
             warnings.warn(found.similarity.message, DoubtWarning, stacklevel=2)
         return self
@@ -292,6 +293,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         UnknownTaskError
             If a name is not that of a task.
         """
+        check_is_fitted(self, "labels_")
         completion = self._fitted.completion
         if completion is None:
             what = "strategy='paper' completes a symmetric 0/1 matrix and predicts no scores"
@@ -301,14 +303,16 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             if name not in number_of:
                 raise UnknownTaskError(name, self.task_names_)
         all_names = list(self.task_names_)
-        rows = self._place[[number_of[name] for name in (sources or all_names)]]
-        columns = self._place[[number_of[name] for name in (targets or all_names)]]
+        sources = all_names if sources is None else list(sources)
+        targets = all_names if targets is None else list(targets)
+        rows = self._place[[number_of[name] for name in sources]]
+        columns = self._place[[number_of[name] for name in targets]]
         factors = completion.factors
         values = factors.left[rows] @ factors.right[columns].T
         grid_columns = np.broadcast_to(columns, values.shape).ravel()
         expected = completion.data.to_scores(grid_columns, values.ravel()).reshape(values.shape)
         error = standard_errors(completion, rows, columns) * completion.data.spread[columns]
-        return TransferPrediction(tuple(sources or all_names), tuple(targets or all_names), expected, error)
+        return TransferPrediction(tuple(sources), tuple(targets), expected, error)
 
     def _check_parameters(self, scores: TransferScores) -> int | None:
         """Refuse what cannot be used; return the number of clusters, None for ``auto``."""
@@ -350,7 +354,10 @@ def check_features(features: Floats | None, n_tasks: int) -> Floats | None:
     """Refuse features that do not fit the scores."""
     if features is None:
         return None
-    array = np.asarray(features, dtype=np.float64)
+    try:
+        array = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("task_features cannot be used", got=quote(str(error)), expected="numbers") from None
     if array.ndim != 2 or len(array) != n_tasks or not np.isfinite(array).all():
         expected = f"finite numbers of shape ({n_tasks}, m): one row a task"
         raise DataError("task_features cannot be used", got=f"shape {array.shape}", expected=expected)
@@ -379,11 +386,11 @@ def fit_default(
     chosen = n_clusters or (number.chosen if number else 1)
     if n_clusters in (1, n):
         active[:] = True
-    tree = build_tree(embed(factors.U[active]), seed) if active.any() else None
-    labels = np.full(n, -1, dtype=np.int64)
-    if tree is not None:
-        labels[active] = cut(tree, chosen)
-    labels = number_by_size(labels)
+    tree = build_tree(embed(factors.U[active]), seed)
+    leaf_of = np.full(n, -1, dtype=np.int64)
+    leaf_of[active] = tree.leaf_of
+    tree = replace(tree, leaf_of=leaf_of)
+    labels = number_by_size(cut(tree, chosen))
     groups = fit_two_groups(value, (labels[first] == labels[second]) & (labels[first] >= 0))
     held = judge_halves(fit_halves(scores, completion, features, seed), labels, seed)
     share = len(first) / max(n * (n - 1) / 2, 1)
@@ -418,12 +425,12 @@ def explain_number(given: int | None, chosen: int, labels: Labels, number: Numbe
     reached = int(labels.max(initial=-1)) + 1
     if given is not None:
         if reached < given:
-            return f"{given} were given, but only {reached} tasks have {MIN_PAIRS} measured pairs or more"
-        return (
-            "given"
-            if number is None or number.chosen == given
-            else f"given; held-out pairs speak for {number.chosen}"
-        )
+            n_tasks = int(np.count_nonzero(labels >= 0))
+            few = f"only {n_tasks} tasks have {MIN_PAIRS} measured pairs or more"
+            return f"{given} were given, but {few if n_tasks < given else 'the scores tell no more apart'}"
+        if number is None or number.chosen == given:
+            return "given"
+        return f"given; held-out pairs speak for {number.chosen}"
     if number is None:
         return "too few pairs to compare numbers of clusters"
     if chosen == 1:
@@ -461,8 +468,8 @@ def standard_errors(completion: Completion, rows: NDArray[np.intp], columns: NDA
         squares = np.concatenate([fold.residuals() for fold in completion.folds]) ** 2
         scarcity = np.concatenate([scarcity_of(fold) for fold in completion.folds])
         slope = float(np.cov(squares, scarcity)[0, 1] / max(float(np.var(scarcity)), 1e-12))
-        slope = max(slope, 0.0)
-        base = max(float(squares.mean()) - slope * float(scarcity.mean()), 0.1 * float(squares.mean()))
+        slope = min(max(slope, 0.0), 0.9 * float(squares.mean()) / float(scarcity.mean()))
+        base = float(squares.mean()) - slope * float(scarcity.mean())
     else:
         base, slope = float(np.mean(completion.residuals**2)) if len(completion.residuals) else 1.0, 1.0
     return np.sqrt(base + slope * (1 / count_row[rows][:, None] + 1 / count_column[columns][None, :]))
@@ -514,6 +521,8 @@ def fit_paper(
     groups = fit_two_groups(value, labels[first] == labels[second])
     confidence = find_confidence(labels, first, second, value, groups)
     reason = "given" if n_clusters else "the largest gap of the eigenvalues of X"
+    if n_clusters and int(labels.max(initial=-1)) + 1 < n_clusters:
+        reason = f"{n_clusters} were given, but X tells no more apart"
     return Fitted(labels, confidence, similarity, verdict, evidence, reason, None, None)
 
 

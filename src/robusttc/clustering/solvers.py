@@ -4,7 +4,7 @@ In factors the smooth program (Huber or squared loss) is a plain minimisation by
 a point whose dual G = w psi(residual) satisfies the spectral constraints of the dual is optimal for the
 convex program, and the certificate checks just that; directions in which a constraint is violated join the
 factors. The absolute loss of Eq. 2 has kinks and goes by the method of multipliers: each step is the same
-smooth program with shifted values. Up to `MAX_DENSE_TASKS` tasks it is solved by ADMM on dense matrices instead.
+smooth program with shifted values. Up to `MAX_DENSE_TASKS` tasks it is solved by ADMM on dense matrices.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def smooth_dual_value(problem: Problem, pay: Penalties, dual: Floats, scale: flo
             * float(np.sum(problem.contract(np.asarray(G.sum(axis=0), dtype=np.float64)) ** 2))
             / pay.column
         )
-    best = min(scale, linear / (2 * quadratic)) if quadratic > 0 else scale
+    best = max(min(scale, linear / (2 * quadratic)), 0.0) if quadratic > 0 else scale
     return best * linear - best**2 * quadratic, best
 
 
@@ -372,7 +372,7 @@ def solve_absolute(
         n_sweeps += inner.n_sweeps
         objective = penalty_of(factors, penalties) + float(np.abs(residuals(problem, factors)).sum())
         proof = prove(problem, penalties, dual, factors, 0.1 * tol, generator)
-        gap = 1.0 - proof.scale * float(dual @ problem.values) / max(objective, 1e-300)
+        gap = 1.0 - proof.scale * float(dual @ problem.values) / objective if objective > 0 else 0.0
         if best is None or gap < 0.9 * best.gap:
             last = round_number
         if best is None or gap < best.gap:

@@ -7,6 +7,7 @@ cuts them into equal pieces, and its tree can be cut elsewhere. `cluster_spectra
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
@@ -23,6 +24,8 @@ MAX_DIRECTIONS = 64
 
 def embed(U: Floats) -> Floats:
     """Return the tasks as points of length 1: rows of U less their mean (X with rows and columns centred)."""
+    if not len(U):
+        return np.zeros((0, 1))
     centred = U - U.mean(axis=0)
     if U.shape[1] > MAX_DIRECTIONS:
         left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
@@ -33,13 +36,20 @@ def embed(U: Floats) -> Floats:
     return np.asarray(centred / np.where(length > 1e-12, length, 1.0))
 
 
+@dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree of clusters: `cut(tree, K)` gives K of them."""
+    """A tree of clusters: `cut(tree, K)` returns K of them.
 
-    def __init__(self, links: Floats | None, leaf_of: Labels, n_leaves: int) -> None:
-        self.links = links
-        self.leaf_of = leaf_of
-        self.n_leaves = n_leaves
+    Attributes
+    ----------
+    links
+        The linkage of the leaves as SciPy has it; None where there is nothing to join or to tell apart.
+    leaf_of
+        The leaf of each task; -1 for a task that is not in the tree.
+    """
+
+    links: Floats | None
+    leaf_of: Labels
 
 
 def build_tree(points: Floats, seed: int = 0) -> Tree:
@@ -53,24 +63,26 @@ def build_tree(points: Floats, seed: int = 0) -> Tree:
         used, leaf_of = np.unique(leaf_of, return_inverse=True)
         centers = model.cluster_centers_[used]
         points = centers / np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), 1e-12)
-    if len(points) < 2:
-        return Tree(None, leaf_of, len(points))
+    if len(points) < 2 or not np.any(points):
+        return Tree(None, leaf_of)
     # Squared distance of unit vectors is twice one less their cosine; a zero row is at distance 1/2 of all.
     cosines = np.clip(points @ points.T, -1.0, 1.0)
     distances = (1.0 - cosines)[np.triu_indices(len(points), 1)]
-    return Tree(linkage(distances, method="average"), leaf_of, len(points))
+    return Tree(linkage(distances, method="average"), leaf_of)
 
 
 def cut(tree: Tree, n_clusters: int) -> Labels:
     """Return labels from 0 for this number of clusters, or for all leaves where there are fewer."""
     if tree.links is None or n_clusters <= 1:
-        return np.zeros(len(tree.leaf_of), dtype=np.int64)
-    labels = cut_tree(tree.links, [min(n_clusters, tree.n_leaves)]).ravel()
-    return np.asarray(labels[tree.leaf_of], dtype=np.int64)
+        return np.where(tree.leaf_of >= 0, 0, -1)
+    labels = cut_tree(tree.links, [min(n_clusters, len(tree.links) + 1)]).ravel()
+    return np.where(tree.leaf_of >= 0, labels[np.maximum(tree.leaf_of, 0)], -1)
 
 
 def number_by_size(labels: Labels) -> Labels:
     """Return the labels with clusters numbered by decreasing size, equal ones by their first task."""
+    if not (labels >= 0).any():
+        return labels
     used, first, counts = np.unique(labels[labels >= 0], return_index=True, return_counts=True)
     members = np.flatnonzero(labels >= 0)
     order = np.lexsort((members[first], -counts))

@@ -115,7 +115,11 @@ def standardise(
         if len(own) < MIN_ENTRIES or not has_spread(own_scores):
             continue
         tame = own_scores[~is_wild(own_scores)]
-        center[column], spread[column] = tame.mean(), tame.std()
+        size = float(np.abs(tame).max())  # scores of a tiny unit would vanish when they are squared
+        deviation = size * float((tame / size).std())
+        if not deviation > 0:
+            continue
+        center[column], spread[column] = tame.mean(), deviation
         if method == "rank":
             ranks = rankdata(own_scores)
             normal = norm.ppf((ranks - 0.375) / (len(own) + 0.25))

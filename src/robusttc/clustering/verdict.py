@@ -197,7 +197,7 @@ def untested(n_clusters: int, n_tasks: int, share_measured: float) -> Verdict:
         sentence = f"There are no groups to look for among {n_tasks:,} task{'s' if n_tasks > 1 else ''}."
         return Verdict(False, nan, nan, nan, nan, 0, sentence, ())
     if n_clusters == 1:
-        sentence = "All tasks are one cluster: no division into groups predicts held-out pairs better."
+        sentence = "All tasks are one cluster: there are no groups to judge."
         return Verdict(False, nan, nan, nan, nan, 0, sentence, ())
     advice = () if share_measured >= 0.999 else ("Measure more pairs.",)
     sentence = "Too few pairs can be compared to test whether there are groups."
