@@ -54,6 +54,8 @@ class Setting:
         The penalty of the asymmetric rest as a multiple of `tau`; infinity: there is none.
     row
         The ridge penalty of the row effects.
+    weighted
+        Whether scores with a smaller standard error count more.
     features
         The share of task features in what is expected before any score: omega.
     """
@@ -61,6 +63,7 @@ class Setting:
     tau: float
     rest: float = np.inf
     row: float = 5.0
+    weighted: bool = False
     features: float = 0.0
 
     def penalties(self, problem: Problem, delta: float) -> Penalties:
@@ -172,7 +175,7 @@ def complete_scores(
         if folds:
             search = choose_setting(folds, basis, delta)
             setting, errors = search.best, search.errors
-    problem = problem_of(data, basis, setting.features)
+    problem = problem_of(data, basis, setting)
     start = None
     if folds and len(folds) == 1 and folds[0].coordinates is not None:
         start = folds[0].coordinates
@@ -181,13 +184,14 @@ def complete_scores(
     return Completion(data, problem, solution, setting, errors, folds, delta, left)
 
 
-def problem_of(data: Standardised, features: Floats | None, share: float) -> Problem:
-    """Return the program of standardised scores, with a share of features."""
-    basis = None
+def problem_of(data: Standardised, features: Floats | None, setting: Setting) -> Problem:
+    """Return the program of standardised scores."""
+    basis, share = None, setting.features
     if features is not None and share > 0:
         identity = sparse.eye_array(data.n) * np.sqrt(1 - share)
         basis = sparse.csr_array(sparse.hstack([identity, np.sqrt(share) * sparse.csr_array(features)]))
-    return make_problem(data.n, data.rows, data.columns, data.values, data.weights, basis=basis)
+    weights = data.weights if setting.weighted else None
+    return make_problem(data.n, data.rows, data.columns, data.values, weights, basis=basis)
 
 
 def leading_features(features: Floats) -> Floats:
@@ -210,7 +214,7 @@ def fit_halves(
     basis = None if features is None else leading_features(features)
     halves = list(make_folds(scores, completion.data, seed + 1, n_folds=2))
     for half in halves:
-        problem = problem_of(half.data, basis, completion.setting.features)
+        problem = problem_of(half.data, basis, completion.setting)
         penalties = completion.setting.penalties(problem, completion.delta)
         half.factors = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=8).factors.expanded(problem)
     return halves
@@ -258,7 +262,7 @@ class Search:
             self.restore(start)
         found = []
         for fold in self.folds:
-            problem = problem_of(fold.data, self.features, setting.features)
+            problem = problem_of(fold.data, self.features, setting)
             warm = fold.coordinates if start is not None else None
             penalties = setting.penalties(problem, self.delta)
             solution = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=8)
@@ -284,6 +288,8 @@ def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> 
             break
     alternatives: list[dict[str, Any]] = [{"rest": ratio} for ratio in REST_RATIOS]
     alternatives += [{"row": row} for row in ROW_PENALTIES]
+    if any(np.ptp(fold.data.weights) > 0 for fold in folds if len(fold.data.weights)):
+        alternatives.append({"weighted": True})
     for change in alternatives:
         search.attempt(replace(search.best, **change), start=search.best)
     for share in FEATURE_SHARES if features is not None else ():
