@@ -1,395 +1,278 @@
-"""`make bench-completion`: robust completion against independent solvers, and at sizes they cannot reach.
+"""How well completion predicts pairs that were not measured, what its clusters are worth, and what it costs.
 
-Every row group is a function; each row says its seeds. Both sides of a comparison are run in one process,
-one after the other, with linear algebra at one thread. Compiled code is warmed up outside the timings, and
-how long that takes is a row of its own. Sizes whose peak memory counts run in a process of their own.
+    python -m benchmarks.completion [--only prediction,clusters,verdict,cost] [--sets taskonomy,bots175]
+
+Prediction: pairs of tasks are drawn (evenly spread, both directions), the rest is held out; rank correlation
+of predicted and measured scores of held-out pairs, directed, and of the mean of both directions, targets
+standardised. Beside it, on the same draws: soft-impute on standardised scores (asymmetric, its penalty by
+cross-validation over pairs), row and column effects alone, and the text similarity of tasks.
+Scores of all pairs are measured once and kept in benchmarks/results.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import json
-import os
-import platform
-import resource
-import subprocess
-import sys
-import tempfile
+import csv
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_limits
 
-from benchmarks.planted import Planted, plant
-from benchmarks.report import print_table
-from benchmarks.textbook_ialm import textbook_ialm
-from robusttc.clustering.old.completion.complete import complete_similarity
-from robusttc.clustering.old.completion.problem import Problem, make_problem
-from robusttc.clustering.old.completion.result import CompletionResult
-from robusttc.clustering.old.start import cluster_rows, first_clustering, leading_eigenvectors, refine_labels
-from robusttc.errors import DoubtWarning
+from benchmarks.report import find_data, print_table
+from robusttc import DoubtWarning, TransferScores, load_tasks, make_planted_scores, measure_transfer
+from robusttc.clustering.completion import complete_scores
+from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering.solvers import solve_smooth
+from robusttc.clustering.standardise import standardise
+from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.scores import read_scores, write_scores
+from robusttc.transfer.pairs import choose_pairs
 
-Row = dict[str, Any]
-SCS_SECONDS = 30  # it closes in on some optima for ever
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
+RESULTS = Path(__file__).parent / "results"
+SHARES = {"taskonomy": (0.75, 0.5, 0.35), "bots175": (0.5, 0.3, 0.2, 0.1), "diverse": (0.3, 0.1, 0.05)}
+DRAWS = {"taskonomy": 12, "bots175": 3, "diverse": 3}
+FAMILIES = {
+    "3D": "curvature edge3d keypoint3d reshade rgb2depth rgb2mist rgb2sfnorm segment25d",
+    "2D": "autoencoder denoise edge2d keypoint2d segment2d",
+    "geometry": "ego_motion fix_pose non_fixated_pose point_match room_layout vanishing_point_well_defined",
+    "semantics": "class_1000 class_selected segmentsemantic_rb",
+}
+Matrix = NDArray[np.float64]
 
 
-def complete(data: Planted, lam: Any = "auto", **options: Any) -> tuple[CompletionResult, float]:
-    """Complete, and say how many seconds it took from the matrices to the proof."""
+@dataclass(frozen=True)
+class ScoredSet:
+    """Tasks with the scores of all pairs, and the mean vectors of their texts where there are any."""
+
+    name: str
+    scores: TransferScores
+    centroids: Matrix | None
+
+    def measured(self, share: float, seed: int) -> NDArray[np.bool_]:
+        """Draw a share of the pairs, evenly spread, both directions."""
+        n = self.scores.n_tasks
+        mask = np.zeros((n, n), dtype=np.bool_)
+        if share >= 1:
+            return ~np.eye(n, dtype=np.bool_)
+        pairs = choose_pairs(self.scores.task_names, 2 * round(n * (n - 1) * share / 2), random_state=seed)
+        mask[pairs.entries()] = True
+        return mask
+
+    def restricted(self, measured: NDArray[np.bool_]) -> TransferScores:
+        """Return the scores of these pairs."""
+        kept = measured[self.scores.source, self.scores.target]
+        columns: dict[str, Any] = {name: column[kept] for name, column in self.scores.columns.items()}
+        return TransferScores(self.scores.task_names, **columns, kind=self.scores.kind)
+
+
+def load_scored(name: str) -> ScoredSet:
+    """Read a set; its scores are measured if they were not before."""
+    if name == "taskonomy":
+        path = find_data("bots175").parents[1] / "matrices" / "taskonomy22_logaffinity.csv"
+        return ScoredSet(name, read_scores(path), None)
+    scores_path, centroids_path = RESULTS / f"scores-{name}.csv", RESULTS / f"centroids-{name}.npy"
+    if not scores_path.exists() or not centroids_path.exists():
+        RESULTS.mkdir(exist_ok=True)
+        tasks, encoder = load_tasks(find_data(name)), SentenceEncoder(device="cpu")
+        write_scores(measure_transfer(tasks, encoder=encoder, pairs="all", random_state=0), scores_path)
+        prepared = encoder.prepare(tasks, splits=("train", "valid"))
+        assert isinstance(prepared.inputs, DenseInputs)
+        rows = [prepared.items_of(task.name, task.rows("train", "valid")) for task in tasks]
+        np.save(centroids_path, np.array([prepared.inputs.matrix[own].mean(axis=0) for own in rows]))
+    return ScoredSet(name, read_scores(scores_path), np.load(centroids_path))
+
+
+def dense(scores: TransferScores) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return standardised scores as a matrix, 0 where there is none, and where they are."""
+    data = standardise(scores, method="standard")
+    values, known = np.zeros((data.n, data.n)), np.zeros((data.n, data.n), dtype=np.bool_)
+    values[data.rows, data.columns], known[data.rows, data.columns] = data.values, True
+    return values, known
+
+
+def soft_impute(values: Matrix, known: NDArray[np.bool_], penalty: float) -> Matrix:
+    """Complete by repeated soft-thresholding of singular values."""
+    filled = np.zeros_like(values)
+    for _ in range(150):
+        left, sizes, right = np.linalg.svd(np.where(known, values, filled), full_matrices=False)
+        filled = (left * np.maximum(sizes - penalty, 0.0)) @ right
+    return filled
+
+
+def predict_by_soft_impute(scores: TransferScores, seed: int) -> Matrix:
+    """Complete with the penalty that predicts a fifth of the measured pairs best."""
+    values, known = dense(scores)
+    n = len(values)
+    held = np.triu(np.random.default_rng(seed).random((n, n)) < 0.2, 1)
+    held = (held | held.T) & known
+    root = np.sqrt(known.sum() / n)
+    found = [soft_impute(values, known & ~held, factor * root) for factor in (0.2, 0.4, 0.7, 1.1)]
+    errors = [float(np.sum((values - one)[held] ** 2)) for one in found]
+    return soft_impute(values, known, (0.2, 0.4, 0.7, 1.1)[int(np.argmin(errors))] * root)
+
+
+def predict_by_effects(scores: TransferScores, seed: int) -> Matrix:
+    """Predict by row and column effects, shrunk."""
+    del seed
+    values, known = dense(scores)
+    row, column = np.zeros(len(values)), np.zeros(len(values))
+    for _ in range(30):
+        row = np.where(known, values - column, 0).sum(axis=1) / (known.sum(axis=1) + 3)
+        column = np.where(known, values - row[:, None], 0).sum(axis=0) / (known.sum(axis=0) + 3)
+    return row[:, None] + column
+
+
+def predictors(data: ScoredSet) -> Iterator[tuple[str, Callable[[TransferScores, int], Matrix]]]:
+    """Give the ways to predict, ours last."""
+    yield "row and column effects", predict_by_effects
+    yield "soft-impute", predict_by_soft_impute
+    vectors = data.centroids
+
+    def ours(scores: TransferScores, seed: int, features: Matrix | None = None) -> Matrix:
+        factors = complete_scores(scores, features=features, seed=seed).factors
+        return factors.left @ factors.right.T
+
+    if vectors is not None:
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        similarity = unit @ unit.T
+        yield "text similarity", lambda _scores, _seed: similarity
+    yield "ours", ours
+    if vectors is not None:
+        yield "ours with text similarity", lambda scores, seed: ours(scores, seed, vectors)
+
+
+def show_prediction(names: Sequence[str]) -> None:
+    rows = []
+    for name in names:
+        data = load_scored(name)
+        truth, known = dense(data.scores)
+        both = (truth + truth.T) / 2
+        upper = np.triu(known & known.T, 1)
+        for share in SHARES[name]:
+            for label, predict in predictors(data):
+                found = []
+                for seed in range(DRAWS[name]):
+                    measured = data.measured(share, seed)
+                    guess = predict(data.restricted(measured), seed)
+                    held, pairs = known & ~measured, upper & ~measured
+                    symmetric = spearmanr(((guess + guess.T) / 2)[pairs], both[pairs]).statistic
+                    found.append((symmetric, spearmanr(guess[held], truth[held]).statistic))
+                means, errors = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
+                figures = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(means, errors, strict=True)]
+                rows.append([name, f"{share:.0%}", label, *figures, str(DRAWS[name])])
+                print(" | ".join(rows[-1]), flush=True)
+    print_table(["set", "pairs", "way", "both directions", "directed", "draws"], rows)
+
+
+def show_clusters() -> None:
+    rows = []
+    data = load_scored("taskonomy")
+    family = {task: name for name, tasks in FAMILIES.items() for task in tasks.split()}
+    truth = [family[task] for task in data.scores.task_names]
+    for share in (1.0, 0.75, 0.5, 0.35):
+        seeds = range(12 if share < 1 else 1)
+        drawn = [data.restricted(data.measured(share, seed)) for seed in seeds]
+        rows.append(["taskonomy", f"{share:.0%}", "4", *judge(drawn, truth, 4)])
+    names, families = [f"task {number:02d}" for number in range(36)], [number % 6 for number in range(36)]
+    for share in (1.0, 0.5, 0.3):
+        drawn = [make_planted_scores(names, families, density=share, random_state=seed) for seed in range(5)]
+        rows.append(["planted", f"{share:.0%}", "6", *judge(drawn, families, 6)])
+    data = load_scored("diverse")
+    path = find_data("diverse").parent / "KINDS.tsv"
+    with path.open(encoding="utf-8") as stream:
+        told = {row["task"]: row for row in csv.DictReader(stream, delimiter="\t")}
+    for column in ("kind", "source"):
+        known = [told[task][column] for task in data.scores.task_names]
+        rows.append([f"diverse, {column}s", "100%", "7", *judge([data.scores], known, 7)])
+    print_table(["set", "pairs", "K", "ARI, K given", "K found", "ARI, K found", "groups supported"], rows)
+
+
+def judge(drawn: Sequence[TransferScores], truth: Sequence[object], n_clusters: int) -> list[str]:
+    """Cluster each draw with K given and found."""
+    given = [RobustTaskClustering(n_clusters).fit(scores).labels_ for scores in drawn]
+    found = [RobustTaskClustering().fit(scores) for scores in drawn]
+    return [
+        f"{np.mean([adjusted_rand_score(truth, labels) for labels in given]):.2f}",
+        ", ".join(str(model.n_clusters_) for model in found),
+        f"{np.mean([adjusted_rand_score(truth, model.labels_) for model in found]):.2f}",
+        f"{sum(model.verdict_.supported for model in found)} of {len(found)}",
+    ]
+
+
+def show_verdict(count: int = 200) -> None:
+    generator = np.random.default_rng(0)
+    yes = 0
+    for number in range(count):
+        n = int(generator.choice([20, 36, 60, 100, 200, 300], p=[0.3, 0.25, 0.2, 0.15, 0.05, 0.05]))
+        share = float(
+            generator.choice([1.0, 0.5, 0.3] if n < 60 else [0.5, 0.3, 0.15] if n < 200 else [0.15, 0.08])
+        )
+        noise = generator.normal(size=(n, n))
+        noise = (noise + 0.5 * noise.T) / np.sqrt(1.25)  # both directions of a pair are alike
+        donors, scale = generator.normal(0, 0.45, size=n), np.exp(generator.normal(0, 0.5, size=n))
+        matrix = generator.normal(size=n) + (donors[:, None] + noise) * scale
+        kept = np.triu(generator.random((n, n)) < share, 1)
+        names = [f"task {task:03d}" for task in range(n)]
+        scores = TransferScores.from_matrix(np.where(kept | kept.T, matrix, np.nan), names)
+        yes += RobustTaskClustering().fit(scores).verdict_.supported
+        if number % 20 == 19:
+            print(f"matrices without groups: {yes} of {number + 1} said to have them", flush=True)
+
+
+def show_cost(sizes: Sequence[tuple[int, int]] = ((1_491, 50_000), (10_000, 434_000))) -> None:
+    rows = []
+    for n, n_pairs in sizes:
+        generator = np.random.default_rng(0)
+        keys = np.unique(generator.integers(0, n, 2 * n_pairs) * n + generator.integers(0, n, 2 * n_pairs))
+        first, second = np.divmod(generator.permutation(keys), n)
+        first, second = (ends[first < second][:n_pairs] for ends in (first, second))
+        source, target = np.concatenate([first, second]), np.concatenate([second, first])
+        donor, group = generator.normal(0, 0.4, size=n), np.arange(n) % 5
+        score = (
+            1.5 * (group[source] == group[target])
+            + donor[source]
+            + generator.normal(0, 0.7, size=len(source))
+        )
+        names = [f"task {task:06d}" for task in range(n)]
+        scores = TransferScores(names, source=source, target=target, score=score)
+        begin = time.perf_counter()
+        found = complete_scores(scores)
+        whole = time.perf_counter() - begin
+        begin = time.perf_counter()
+        solved = solve_smooth(found.problem, found.setting.penalties(found.problem, found.delta))
+        one = time.perf_counter() - begin
+        setting = f"{found.setting.tau:g}"
+        rows.append(
+            [f"{n:,}", f"{len(source):,}", setting, f"{one:.2f}", f"{solved.gap:.0e}", f"{whole:.1f}"]
+        )
+    print_table(["tasks", "scores", "tau", "one solve, s", "gap", "with cross-validation, s"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", default="prediction,clusters,verdict,cost")
+    parser.add_argument("--sets", default="taskonomy,bots175,diverse")
+    options = parser.parse_args()
+    parts = options.only.split(",")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)
-        start = time.perf_counter()
-        result = complete_similarity(data.Y, data.observed, lam, **options)
-        return result, time.perf_counter() - start
-
-
-def labels_of(result: CompletionResult, k: int) -> Any:
-    """Cluster the tasks by the factors of X."""
-    order = np.argsort(-np.abs(result.eigenvalues))[:k]
-    if not len(order):
-        return np.zeros(result.n, dtype=np.intp)
-    rows = result.eigenvectors[:, order] * np.sqrt(np.abs(result.eigenvalues[order]))
-    return cluster_rows(rows, k, 0)
-
-
-def raw_labels(problem: Problem, k: int, seed: int) -> Any:
-    """Cluster the tasks spectrally on the entries as they are, without refinement."""
-    values, vectors, _ = leading_eigenvectors(problem, ~problem.on_diagonal, k, seed)
-    return cluster_rows(vectors[:, :k] * values[:k], k, seed)
-
-
-def snr(k: int, degree: float, flips: float) -> float:
-    """Give the Kesten-Stigum signal-to-noise ratio."""
-    a, b = degree * (1 - flips), degree * flips
-    return (a - b) ** 2 / (k * (a + (k - 1) * b))
-
-
-def peak_gib() -> float:
-    """Give the peak memory of this process."""
-    status = Path("/proc/self/status")
-    if status.exists():  # unlike the general way, this leaves out what the parent process held
-        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(peak.split()[1]) / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-# ---- row groups
-
-
-FIRST_CALL = """
-from benchmarks.completion import complete, plant
-data = plant(400, 2, 30, 0.05, 0)
-print(complete(data, method="factored")[1])
-"""
-
-
-def warm_up() -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", FIRST_CALL]
-        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    data = plant(400, 2, 30, 0.05, 0)
-    start = time.perf_counter()
-    complete(data, method="factored", n_threads=2)
-    complete(data, method="dense", max_iter=10)
-    first = time.perf_counter() - start
-    second = complete(data, method="factored")[1]
-    return [{"compiling_s": float(result.stdout), "first_call_s": first, "second_call_s": second}]
-
-
-def solve_with_scs(data: Planted, lam: float, weights: tuple[float, float]) -> tuple[float, str]:
-    """Give the optimum as cvxpy finds it with SCS, and how sure SCS is of it."""
-    cvxpy: Any = importlib.import_module("cvxpy")
-    Y, observed = data.Y.toarray(), data.observed.toarray() > 0
-    # ||P - N||_* is the least trace of P + N over positive semidefinite P, N; a pair counts in both its
-    # entries.
-    P, N = (cvxpy.Variable(Y.shape, PSD=True) for _ in range(2))
-    rows, columns = np.nonzero(np.triu(observed))
-    values = Y[rows, columns]
-    weight = lam * np.where(values >= 0.5, *weights) * np.where(rows == columns, 1, 2)
-    errors = cvxpy.abs(values - (P - N)[rows, columns])
-    objective = cvxpy.trace(P) + cvxpy.trace(N) + cvxpy.sum(cvxpy.multiply(weight, errors))
-    problem = cvxpy.Problem(cvxpy.Minimize(objective))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        limits = {"max_iters": 100_000, "time_limit_secs": SCS_SECONDS}
-        problem.solve(solver="SCS", eps_abs=1e-8, eps_rel=1e-8, **limits)
-    return float(problem.value), str(problem.status)
-
-
-def against_scs(quick: bool) -> list[Row]:
-    rows = []
-    for seed in range(4 if quick else 20):
-        generator = np.random.default_rng(seed)
-        n = int(generator.integers(20, 41 if quick else 101))
-        k = int(generator.integers(2, 5))
-        degree, flips = float(generator.uniform(0.2, 0.8) * n), float(generator.uniform(0.0, 0.2))
-        weights = (float(generator.uniform(0.7, 1.4)), float(generator.uniform(0.7, 1.4)))
-        cuts = np.sort(generator.choice(np.arange(1, n), size=k - 1, replace=False))
-        sizes = np.diff([0, *cuts, n]).tolist()
-        lam = float(generator.uniform(0.7, 1.4) / np.sqrt(degree))
-        data = plant(n, k, degree, flips, seed, sizes=sizes)
-        start = time.perf_counter()
-        reference, status = solve_with_scs(data, lam, weights)
-        reference_s = time.perf_counter() - start
-        result, seconds = complete(data, lam, weights=weights, tol=1e-7)
-        rows.append(
-            {
-                "seed": seed,
-                "n": n,
-                "k": k,
-                "rank": result.rank,
-                "flips": flips,
-                "weights": weights,
-                "reference": reference,
-                "status": status,
-                "objective": result.objective,
-                "difference": abs(result.objective - reference) / reference,
-                "gap": result.gap,
-                "seconds": seconds,
-                "reference_s": reference_s,
-            }
-        )
-    return rows
-
-
-def against_textbook(quick: bool) -> list[Row]:
-    rows = []
-    for k, flips in ((4, 0.05), (5, 0.1)):
-        for seed in range(2 if quick else 5):
-            data = plant(1491, k, 67, flips, seed)
-            result, seconds = complete(data)
-            labels = labels_of(result, k)
-            refined = refine_labels(make_problem(data.Y, data.observed), labels)
-            row: Row = {
-                "k": k,
-                "flips": flips,
-                "seed": seed,
-                "seconds": seconds,
-                "gap": result.gap,
-                "lam": result.lam,
-                "rank": result.rank,
-                "method": result.method,
-                "ari": float(adjusted_rand_score(data.labels, labels)),
-                "ari_refined": float(adjusted_rand_score(data.labels, refined)),
-            }
-            if seed == 0 and not quick:
-                Y, observed = data.Y.toarray(), data.observed.toarray() > 0
-                start = time.perf_counter()
-                X, rounds = textbook_ialm(Y, observed, result.lam)
-                row["textbook_s"] = time.perf_counter() - start
-                row["textbook_rounds"] = rounds
-                values = np.linalg.svd(X, compute_uv=False)
-                objective = float(values.sum() + result.lam * np.abs((Y - X)[observed]).sum())
-                row["textbook_excess"] = (objective - result.objective) / result.objective
-                row["textbook_rank"] = int(np.count_nonzero(values > 1e-6 * values[0]))
-            rows.append(row)
-    return rows
-
-
-def ten_thousand(quick: bool) -> list[Row]:
-    rows = []
-    n = 10_000
-    for flips, tol in ((0.05, 1e-6), (0.1, 1e-4)):
-        for seed in range(1 if quick else 3):
-            data = plant(n, 5, float(np.log(n) ** 2), flips, seed)
-            problem = make_problem(data.Y, data.observed)
-            start = time.perf_counter()
-            found = first_clustering(problem, None, seed)
-            start_s = time.perf_counter() - start
-            start = time.perf_counter()
-            first_clustering(problem, 5, seed)
-            given_s = time.perf_counter() - start
-            result, seconds = complete(data, tol=tol, n_threads=2, random_state=seed)
-            rows.append(
-                {
-                    "flips": flips,
-                    "seed": seed,
-                    "tol": tol,
-                    "gap": result.gap,
-                    "seconds": seconds,
-                    "start_s": start_s,
-                    "start_k_given_s": given_s,
-                    "found_k": found.n_clusters,
-                    "lam": result.lam,
-                    "ari": float(adjusted_rand_score(data.labels, labels_of(result, 5))),
-                }
-            )
-    return rows
-
-
-def growth(quick: bool) -> list[Row]:
-    sizes = [1_000, 3_162, 10_000] if quick else [1_000, 3_162, 10_000, 31_623, 100_000]
-    rows = []
-    for n in sizes:
-        command = [sys.executable, "-m", "benchmarks.completion", "--child", str(n)]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
-        rows.append(json.loads(result.stdout))
-    return rows
-
-
-def one_size(n: int) -> Row:
-    """Complete one size, in this process."""
-    degree = 134.0 if n == 100_000 else float(np.log(n) ** 2)  # 6.7 million pairs for 100,000 tasks
-    complete(plant(400, 2, 30, 0.05, 0), method="factored", n_threads=2)
-    data = plant(n, 6, degree, 0.05, 0)
-    before = peak_gib()
-    result, seconds = complete(data, tol=1e-4, n_threads=2, method="factored")
-    after = peak_gib()
-    problem = make_problem(data.Y, data.observed)
-    start = time.perf_counter()
-    first_clustering(problem, None, 0)
-    return {
-        "n": n,
-        "seed": 0,
-        "pairs": (data.observed.nnz - n) // 2,
-        "seconds": seconds,
-        "start_s": time.perf_counter() - start,
-        "gap": result.gap,
-        "rank": result.rank,
-        "peak_gib": after,
-        "peak_before_gib": before,
-        "ari": float(adjusted_rand_score(data.labels, labels_of(result, 6))),
-    }
-
-
-def hard_data(quick: bool) -> list[Row]:
-    sizes = [300, 120, 50, 30]
-    cases: dict[str, Callable[[int], Planted]] = {
-        "imbalanced 300/120/50/30, flips 5 %": lambda seed: plant(500, 4, 60, 0.05, seed, sizes=sizes),
-        "only positives observed, flips 0 %": lambda seed: plant(500, 4, 60, 0.0, seed, only_positives=True),
-        "only positives observed, flips 5 %": lambda seed: plant(500, 4, 60, 0.05, seed, only_positives=True),
-        "10 % of ones lost, 2 % of zeros wrong": lambda seed: plant(500, 5, 40, (0.1, 0.02), seed),
-        "2 % of ones lost, 15 % of zeros wrong": lambda seed: plant(500, 5, 40, (0.02, 0.15), seed),
-    }
-    rows = []
-    for name, make in cases.items():
-        for seed in range(1 if quick else 5):
-            data = make(seed)
-            k = int(data.labels.max()) + 1
-            rows.append({"case": name, "seed": seed, **three_clusterings(data, k, seed)})
-    return rows
-
-
-def three_clusterings(data: Planted, k: int, seed: int) -> Row:
-    """Compare the clusterings on the raw entries, on X, and on X after refinement."""
-    problem = make_problem(data.Y, data.observed)
-    raw = raw_labels(problem, k, seed)
-    result, seconds = complete(data, n_clusters=k, random_state=seed)
-    completed = labels_of(result, k)
-
-    def ari(labels: Any) -> float:
-        return float(adjusted_rand_score(data.labels, labels))
-
-    return {
-        "raw": ari(raw),
-        "raw_refined": ari(refine_labels(problem, raw)),
-        "X": ari(completed),
-        "refined": ari(refine_labels(problem, completed)),
-        "method": result.method,
-        "doubt": bool(result.message),
-        "gap": result.gap,
-        "rank": result.rank,
-        "seconds": seconds,
-    }
-
-
-def phase_transition(quick: bool) -> list[Row]:
-    rows = []
-    for k in (3, 5, 10):
-        for degree in (15, 40, 100) if quick else (15, 25, 40, 60, 100):
-            for flips in (0.05, 0.1, 0.2):
-                for seed in range(1 if quick else 5):
-                    data = plant(500, k, degree, flips, seed)
-                    measured = three_clusterings(data, k, seed)
-                    cell = {"k": k, "degree": degree, "flips": flips, "seed": seed}
-                    rows.append({**cell, "snr": snr(k, degree, flips), **measured})
-    return rows
-
-
-GROUPS: dict[str, Callable[[bool], list[Row]]] = {
-    "scs": against_scs,
-    "textbook": against_textbook,
-    "ten_thousand": ten_thousand,
-    "growth": growth,
-    "hard": hard_data,
-    "phase": phase_transition,
-}
-
-
-def machine() -> Row:
-    """Say what this was run on."""
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    import numba
-    import scipy
-
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "load_at_start": os.getloadavg()[0],
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "numba": numba.__version__,
-    }
-
-
-def summarise(name: str, rows: Sequence[Row]) -> None:
-    """Print the rows of a group as they are."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-
-    def show(value: object) -> str:
-        return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-    print(f"\n{name}\n")
-    print_table(columns, [[show(row.get(column, "")) for column in columns] for row in rows])
-    sys.stdout.flush()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the groups, print them, and write what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer seeds and sizes")
-    parser.add_argument("--json", type=Path, help="write (and add to) the figures in this file")
-    parser.add_argument("--only", choices=GROUPS, action="append", help="run this group; may be repeated")
-    parser.add_argument("--page", action="store_true", help="only write the results page from its JSON file")
-    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.page:
-        from benchmarks.completion_page import write_page
-
-        write_page(RESULTS)
-        return 0
-    with threadpool_limits(1):
-        if options.child:
-            print(json.dumps(one_size(options.child)))
-            return 0
-        figures: dict[str, Any] = {}
-        if options.json and options.json.exists():
-            figures = json.loads(options.json.read_text())
-        figures.setdefault("machine", machine())
-        figures |= {"quick": options.quick, "warm_up": warm_up()}
-        summarise("warm_up", figures["warm_up"])
-        for name in options.only or GROUPS:
-            start = time.perf_counter()
-            figures[name] = GROUPS[name](options.quick)
-            figures.setdefault("seconds", {})[name] = time.perf_counter() - start
-            summarise(name, figures[name])
-            if options.json:
-                options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    return 0
+        if "prediction" in parts:
+            show_prediction(options.sets.split(","))
+        if "clusters" in parts:
+            show_clusters()
+        if "verdict" in parts:
+            show_verdict()
+        if "cost" in parts:
+            show_cost()
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -60,7 +60,7 @@ def cluster_tasks(tasks: TaskSet, seed: int) -> Groups:
     scores = measure_transfer(tasks, encoder="sentence", pairs="all", random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)
-        model = RobustTaskClustering(remove_donor_effect=True, random_state=seed).fit(scores)
+        model = RobustTaskClustering(random_state=seed).fit(scores)
     return dict(zip(scores.task_names, model.labels_.tolist(), strict=True))
 
 

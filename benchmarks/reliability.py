@@ -1,7 +1,7 @@
 """How far each kind of score can be trusted, on real tasks.
 
 For each kind: the correlation of two halves of the evaluation rows, the correlation of the two directions of
-a pair (both with the donor effect removed), the agreement of the clusters with the kinds of task that
+a pair (both less the mean of each source), the agreement of the clusters with the kinds of task that
 `diverse` names, and the correlation with the real gain of training two bots together (see
 `benchmarks.pair_gain`), on test rows that no score has seen.
 """
@@ -95,7 +95,7 @@ def foretell(
 def cluster(scores: TransferScores, n_clusters: int | str) -> tuple[NDArray[np.intp], int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)
-        model = RobustTaskClustering(n_clusters, remove_donor_effect=True).fit(scores)  # type: ignore[arg-type]
+        model = RobustTaskClustering(n_clusters).fit(scores)  # type: ignore[arg-type]
     return model.labels_, model.n_clusters_
 
 

@@ -1,9 +1,9 @@
-"""What all benchmarks share: finding the data, and printing a table."""
+"""What all benchmarks share: finding the data, and tables in Markdown."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -17,6 +17,13 @@ def find_data(name: str) -> Path:
             f"This benchmark needs the public data set {name!r} beside the clone, in ../shared/data/{name}."
         )
     return path
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -29,7 +29,7 @@ LONG_FILES = (
     "test_fit_kills.py",
     "test_demo_command.py",
     "test_fit_run.py",
-    "test_completion_laws.py",
+    "test_task_clusters.py",
     "test_multitask_estimator.py",
     "test_ray_cluster.py",
     "test_fit_command.py",

@@ -31,7 +31,6 @@ from benchmarks.paper.roles import (
     BASELINES,
     CENTROIDS,
     DEFAULT,
-    FILTERED,
     OUR_SCORES,
     RANDOM,
     RAW,
@@ -40,7 +39,7 @@ from benchmarks.paper.roles import (
 from benchmarks.paper.verdicts import Finding
 
 # Ways to cluster that the table of clusterings compares robust completion with.
-METHODS = (RAW, STANDARDISED, FILTERED, RANDOM, CENTROIDS)
+METHODS = (RAW, STANDARDISED, RANDOM, CENTROIDS)
 PAPER_GROUPS = ("paper, cnn", "paper, sentence")
 
 
@@ -70,7 +69,6 @@ CLAIMS = (
     Claim("clusters above no clustering", CLUSTERS, (NO_CLUSTERING,), few_shot=True),
     Claim("robust completion above raw S", CLUSTERS, (RAW,)),
     Claim("robust completion above S, standardised", CLUSTERS, (STANDARDISED,)),
-    Claim("robust completion above what the filter leaves", CLUSTERS, (FILTERED,)),
     Claim("adaptive fallback above none", ADAPTIVE, (CLUSTERS,), few_shot=True),
     Claim("transfer as a similarity, above random clusters", CLUSTERS, (RANDOM,)),
     Claim("transfer as a similarity, above text centroids", CLUSTERS, (CENTROIDS,)),
@@ -84,7 +82,6 @@ OPTIONAL = {
     "clusters of our scores above one metric",
     "robust completion above raw S",
     "robust completion above S, standardised",
-    "robust completion above what the filter leaves",
     "transfer as a similarity, above random clusters",
     "transfer as a similarity, above text centroids",
     "transfer as a similarity, above ASAP's clusters",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from itertools import takewhile
 
-from benchmarks.completion_page import table
 from benchmarks.paper.claims import find_verdicts
 from benchmarks.paper.comparing import estimate_row, show_estimate
 from benchmarks.paper.figure_rows import show_values
@@ -16,8 +14,8 @@ from benchmarks.paper.pairs_plot import MARKS, gather_curves
 from benchmarks.paper.reading import Results, Row, mean
 from benchmarks.paper.subjects import Subject
 from benchmarks.paper.table_page import verdict_section
+from benchmarks.report import table
 
-ROBUST, DEFAULT_RULE = "robust completion", "rule both, donor effect removed (the default)"
 GROUPS = {
     "method": "Ways to cluster",
     "scores": "Kinds of score",
@@ -67,8 +65,6 @@ def short_section(results: Results) -> str:
     ways = {row.way for row in methods}
     scores = [row for row in results.ran("scores") if not GIVEN.search(row.way)]
     filters = [row for row in results.ran("filter") if not GIVEN.search(row.way)]
-    # The default of the library is among the ways to cluster.
-    filters += [replace(row, way=DEFAULT_RULE) for row in methods if row.way == ROBUST]
     of_methods = [row for row in stable if row.way.removeprefix(STABLE) in ways]
     found = [
         *(say_ahead(results, measure) for measure in MEASURES),

@@ -5,12 +5,12 @@ adjusted Rand index (ARI), normalised mutual information (NMI, which many small 
 adjusted for chance (AMI), a task without a cluster being one of its own. *Halves*: the ARI between the
 clusterings by two halves of the evaluation rows. *Contrast*: how much better the mates in its cluster serve
 a task than the other tasks do, by the half of the evaluation rows that the clustering has not seen: the
-scores, standardised by target and without the donor effect, of mates less those of others, mean over both
-halves, in standard deviations. A task without mates has a contrast of 0. The sources' encoders are the same
-in both halves, and the classifiers behind leave-one-out scores see rows of both: so contrasts compare
-clusterings of one set, and are too high as they stand. They are measured without the donor effect, which
-favours ways that remove it over raw S: what completion itself adds is the difference to the ways that remove
-it too.
+scores, standardised by target and less the mean of each source, of mates less those of others, mean over
+both halves, in standard deviations. A task without mates has a contrast of 0. The sources' encoders are the
+same in both halves, and the classifiers behind leave-one-out scores see rows of both: so contrasts compare
+clusterings of one set, and are too high as they stand. The means of sources are removed before contrasts are
+measured, which favours methods that remove them over raw S: what completion itself adds is the difference to
+spectral clustering of standardised S, which removes them too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, normalized_mutual_info_score
+from threadpoolctl import threadpool_limits
 
 from benchmarks.paper.clustering_sets import ClusteringSet
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
-from robusttc.clustering.old.baselines import KMeansOnRows, SpectralOnObserved, SpectralOnScores
-from robusttc.clustering.old.spectral import cluster_points
+from robusttc.clustering.spectral import cluster_points
 from robusttc.learning.groups import random_groups_like
 from robusttc.scores import row_means, standardise_columns
 
@@ -35,8 +36,7 @@ __all__ = ["DEFAULT", "METHODS", "Ablation", "Clustered", "Comparison", "agreeme
 DEFAULT = "log_likelihood"
 METHODS = {
     "robust": "robust completion",
-    "unrefined": "robust, without the last step",
-    "observed": "spectral on what the filter leaves",
+    "paper": "the paper's Algorithm 1",
     "standardised": "spectral on S, standardised",
     "raw": "spectral on raw S",
     "rows": "k-means on rows of S",
@@ -49,19 +49,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Ablation:
-    """One way to cluster; the defaults are those of the library, with the donor effect removed.
+    """One way to cluster; the defaults are those of the library.
 
     Attributes
     ----------
     way, group
         What it is called, and the group of rows it stands in.
     method
-        ``robust``, ``unrefined`` (without the last step), ``observed`` (spectral on what the filter leaves),
-        ``raw`` (spectral on raw S), ``standardised`` (the same on S standardised by target, and without the
-        donor effect where that is removed), ``rows`` (k-means on rows of S), ``texts`` (k-means of the mean
-        vectors of texts), ``random`` (of the sizes of ``robust``), ``truth``.
-    kind, percent, rule, remove_donor_effect
-        The scores and the filter; `percent` None is the set's own.
+        ``robust`` (the default strategy), ``paper`` (``strategy="paper"``), ``raw`` (spectral on raw S),
+        ``standardised`` (the same on S standardised by target, less the mean of each source), ``rows``
+        (k-means on rows of S), ``texts`` (k-means of the mean vectors of texts), ``random`` (of the sizes of
+        ``robust``), ``truth``.
+    kind, percent
+        The scores; `percent` None is the set's own.
+    rule
+        The rule of Eq. 1, for ``paper``.
     n_clusters
         How many; None is found by ``robust``, and the others take what that found on the same scores.
     """
@@ -72,7 +74,6 @@ class Ablation:
     kind: str = DEFAULT
     percent: float | None = None
     rule: str = "both"
-    remove_donor_effect: bool = True
     n_clusters: int | None = None
 
     def settings(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class Comparison:
 
     def __init__(self, data: ClusteringSet) -> None:
         self.data = data
-        self.found: dict[tuple[Ablation, int], Clustered] = {}
+        self.found: dict[tuple[Ablation, int, int | None, int | None], Clustered] = {}
         self.contrasts: dict[tuple[Ablation, int], tuple[Floats, float]] = {}
 
     def scores(self, one: Ablation, seed: int) -> TransferScores:
@@ -108,10 +109,7 @@ class Comparison:
 
     def cluster(self, one: Ablation, seed: int) -> Clustered:
         """Give the clusters of all scores."""
-        key = (replace(one, way="", group=""), seed)
-        if key not in self.found:
-            self.found[key] = self._cluster(one, seed, None, one.n_clusters)
-        return self.found[key]
+        return self._find(one, seed, None, one.n_clusters)
 
     def halves(self, one: Ablation, seed: int) -> tuple[Floats, float] | None:
         """Give the contrast of each task, and the agreement of the clusters of two halves of the rows.
@@ -123,7 +121,7 @@ class Comparison:
         key = (replace(one, way="", group=""), seed)
         if key not in self.contrasts:
             n_clusters = max(self.cluster(one, seed).n_clusters, 1)
-            labels = [self._cluster(one, seed, half, n_clusters).labels for half in (0, 1)]
+            labels = [self._find(one, seed, half, n_clusters).labels for half in (0, 1)]
             whole = self.scores(one, seed)
             if self.data.has_all(DEFAULT):  # judged by all pairs, also where few were clustered by
                 whole = self.data.scores(DEFAULT, 100, 0)
@@ -131,6 +129,12 @@ class Comparison:
             agreed = float(adjusted_rand_score(*(as_singletons(own) for own in labels)))
             self.contrasts[key] = np.mean(judged, axis=0), agreed
         return self.contrasts[key]
+
+    def _find(self, one: Ablation, seed: int, half: int | None, n_clusters: int | None) -> Clustered:
+        key = (replace(one, way="", group=""), seed, half, n_clusters)
+        if key not in self.found:
+            self.found[key] = self._cluster(one, seed, half, n_clusters)
+        return self.found[key]
 
     def _cluster(self, one: Ablation, seed: int, half: int | None, n_clusters: int | None) -> Clustered:
         if one.method == "truth":
@@ -148,38 +152,49 @@ class Comparison:
 
     def _halved(self, one: Ablation, seed: int, half: int) -> Labels:
         n_clusters = max(self.cluster(one, seed).n_clusters, 1)
-        return self._cluster(one, seed, half, n_clusters).labels
+        return self._find(one, seed, half, n_clusters).labels
 
 
 def fit(one: Ablation, scores: TransferScores, n_clusters: int | None, seed: int) -> Clustered:
     """Cluster by scores."""
     given = n_clusters or 1
-    filtering: dict[str, Any] = {"rule": one.rule, "remove_donor_effect": one.remove_donor_effect}
+    if one.method == "raw":
+        return Clustered(cluster_affinity(scores, given, seed), {})
+    if one.method == "standardised":
+        return Clustered(cluster_affinity(standardise(scores), given, seed), {})
+    if one.method == "rows":
+        rows = standardise(scores, remove_row_means=False).to_matrix()
+        np.fill_diagonal(rows, 0.0)
+        return Clustered(cluster_points(np.nan_to_num(rows), given, seed), {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)
-        if one.method in ("raw", "standardised"):
-            own = scores if one.method == "raw" else standardise(scores, one.remove_donor_effect)
-            return Clustered(SpectralOnScores(given, random_state=seed).fit(own).labels_, {})
-        if one.method == "rows":
-            return Clustered(KMeansOnRows(given, random_state=seed).fit(scores).labels_, {})
-        if one.method == "observed":
-            model = SpectralOnObserved(given, **filtering, random_state=seed)
-            return Clustered(model.fit(scores).labels_, {})
-        robust = RobustTaskClustering(
-            n_clusters or "auto", **filtering, refine=one.method != "unrefined", random_state=seed
+        strategy = "paper" if one.method == "paper" else "default"
+        model = RobustTaskClustering(
+            n_clusters or "auto", strategy=strategy, rule=one.rule, random_state=seed
         ).fit(scores)
-    diagnosis = robust.diagnosis_
-    said = {
-        "verdict": diagnosis.verdict,
-        "signal_to_noise": diagnosis.signal_to_noise,
-        "flip_rate": diagnosis.flip_rate,
-        "error_share": diagnosis.error_share,
-        "mean_partners": diagnosis.mean_partners,
-        "share_of_n_log2_n": diagnosis.share_of_n_log2_n,
-        "method": diagnosis.method,
-        "gap": diagnosis.gap,
-    }
-    return Clustered(robust.labels_, said)
+    verdict, certificate = model.verdict_.as_dict(), model.certificate_.as_dict()
+    said = {name: verdict[name] for name in ("supported", "p_value", "explained", "held_out")}
+    return Clustered(model.labels_, {**said, "gap": certificate["gap"], "rank": certificate["rank"]})
+
+
+def cluster_affinity(scores: TransferScores, n_clusters: int, seed: int) -> Labels:
+    """Cluster spectrally by (S + S^T) / 2, the lowest score moved to 0; a missing score is its column's mean.
+
+    The diagonal is the highest score.
+    """
+    S = scores.to_matrix().astype(np.float64)
+    np.fill_diagonal(S, np.nan)
+    n = len(S)
+    if n_clusters in (1, n) or np.isnan(S).all():
+        return np.arange(n) % n_clusters
+    S = (S - np.nanmin(S)) / max(float(np.nanmax(S) - np.nanmin(S)), 1e-12)
+    count = (~np.isnan(S)).sum(axis=0)
+    mean = np.where(count > 0, np.nansum(S, axis=0) / np.maximum(count, 1), np.nanmean(S))
+    S = np.where(np.isnan(S), mean, S)
+    np.fill_diagonal(S, 1.0)
+    model = SpectralClustering(n_clusters, affinity="precomputed", random_state=seed)
+    with threadpool_limits(1):
+        return np.asarray(model.fit_predict((S + S.T) / 2), dtype=np.int64)
 
 
 def half_of(scores: TransferScores, half: int) -> TransferScores:
@@ -191,12 +206,12 @@ def half_of(scores: TransferScores, half: int) -> TransferScores:
     )
 
 
-def standardise(scores: TransferScores, remove_donor_effect: bool) -> TransferScores:
-    """Give the scores of different tasks, standardised by target, less the mean of each source if asked."""
+def standardise(scores: TransferScores, *, remove_row_means: bool = True) -> TransferScores:
+    """Return the scores of different tasks, standardised by target, less the mean of each source."""
     kept = scores.off_diagonal
     source, target = scores.source[kept], scores.target[kept]
     value = standardise_columns(target, scores.score[kept], n_tasks=scores.n_tasks).standardised
-    if remove_donor_effect:
+    if remove_row_means:
         value = value - row_means(source, value, scores.n_tasks)[source]
     return TransferScores(scores.task_names, source=source, target=target, score=value)
 
@@ -212,7 +227,7 @@ def contrast_by_task(scores: TransferScores, labels: Labels) -> Floats:
     [2.04, 2.04, 2.04, 1.53, 1.53, 0.0]
     """
     n = scores.n_tasks
-    own = standardise(scores, True)
+    own = standardise(scores)
     source, target, value = own.source, own.target, own.score
     is_mate = (labels[source] == labels[target]) & (labels[target] >= 0)
     means = []

@@ -43,7 +43,7 @@ class Clusterings:
 
     The paper's: accuracy on validation rows of a classifier on the frozen encoder of another task (with
     identical label sets, of the other task's own model), Eq. 1, Eq. 2, spectral clustering; no more.
-    The default instrument: `measure_transfer` as it comes, the donor effect removed.
+    The default instrument: `measure_transfer` and `RobustTaskClustering` as they come.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -116,27 +116,27 @@ class Clusterings:
     def robust(
         self, instrument: Instrument, number: NumberOfClusters, *, encoder: str, tasks: TaskSet, seed: int
     ) -> Grouping:
-        """Cluster some of the tasks by robust completion (Algorithm 1).
+        """Cluster some of the tasks: the paper's scores by Algorithm 1, the default ones by the default.
 
         A score depends on its two tasks only, so where a table has both settings, the scores among the
         sources of few-shot learning are taken from those of all tasks; rows in ``test`` are in neither.
         """
         scores = self.scores(instrument, encoder, seed).subset(tasks.names)
-        options: dict[str, Any] = {"n_clusters": number, "rule": self.plan.rule, "random_state": seed}
-        if instrument == "default":
-            options["remove_donor_effect"] = True
-        else:
-            options["refine"] = False
+        options: dict[str, Any] = {"n_clusters": number, "strategy": instrument, "random_state": seed}
+        if instrument == "paper":
+            options["rule"] = self.plan.rule
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtWarning)
             model = RobustTaskClustering(**options).fit(scores)
-        certificate = model.certificate_
+        certificate, verdict = model.certificate_.as_dict(), model.verdict_.as_dict()
         described = {"scores": instrument, "kind": scores.kind, "pairs": self.plan.pairs, **options}
         extra = {
             "n_scores": len(scores),
             "scores_seconds": self.costs[instrument, encoder, seed].seconds,
-            "gap": certificate.gap,
-            "certified": certificate.converged,
+            "gap": certificate["gap"],
+            "certified": certificate["converged"],
+            "supported": verdict["supported"],
+            "p_value": verdict["p_value"],
             "reason": model.n_clusters_reason_,
         }
         return name_groups(tasks, model.labels_, described, extra)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.completion_page import table
 from benchmarks.paper.figure_rows import show_number
 from benchmarks.paper.figures import STYLE, Point, hash_points, write_svg
 from benchmarks.paper.page_parts import differences, join_parts, opening, protocol
 from benchmarks.paper.reading import Results, Row
 from benchmarks.paper.subjects import Subject
+from benchmarks.report import table
 from robusttc.report.figures import as_seconds
 
 # What is compared with what: parts of the plain way by how they begin, and the one of ours.
@@ -139,9 +139,9 @@ def plain_section(results: Results) -> str:
         measured, steps, whole = (
             number(row, name) for name in ("measured_seconds", "steps_measured", "steps_all")
         )
+        if measured is None:  # a row of version 0.1 that was extrapolated from another table
+            continue
         share = f"{100 * steps / whole:.2g} % of the steps" if steps and whole else "all of it"
-        if measured is None:
-            share = f"up to {number(row, 'largest_n_measured'):g} tasks, for another page"
         estimate = show_time(number(row, "estimated_seconds")) + show_range(row, "low", "high")
         body.append([row.targets, row.way.partition(": ")[2], share, show_time(measured), estimate])
     if not body:

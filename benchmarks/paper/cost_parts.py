@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from benchmarks.completion import RESULTS, complete
 from benchmarks.learning_data import load_set
 from benchmarks.paper.figure_table import Measured
 from benchmarks.paper.plain_way import PlainWay
@@ -19,7 +16,8 @@ from benchmarks.planted import Planted, plant
 from benchmarks.report import SHARED
 from benchmarks.textbook_ialm import textbook_ialm
 from benchmarks.training import GLOVE, warm_up
-from robusttc import TaskSet, make_planted_tasks, measure_transfer
+from robusttc import TaskSet, complete_similarity, make_planted_tasks, measure_transfer
+from robusttc.clustering.completion import CompletionResult
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.inputs import WordInputs
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -102,29 +100,12 @@ class CostSet:
         return Measured(figures=self.plain.train_clusters(self.clusters, self.budget["steps"]).figures())
 
     def plain_completion(self) -> Measured:
-        """Complete by the textbook, at the lambda that ours finds."""
+        """Complete by the textbook, at the lambda that cross-validation chooses in ours."""
         data = self.similarity
-        lam = complete(data)[0].lam
+        lam = 1 / complete(data).regularisation
         start = time.process_time()
         _, rounds = textbook_ialm(data.Y.toarray(), data.observed.toarray() > 0, lam)
         return whole(time.process_time() - start, rounds=rounds, n_tasks=len(self.tasks))
-
-    def plain_semidefinite(self) -> Measured:
-        """Extrapolate the times of SCS in the results of `benchmarks.completion`."""
-        rows = json.loads((RESULTS / "completion.json").read_text(encoding="utf-8"))["scs"]
-        n, seconds = (np.log([float(row[name]) for row in rows]) for name in ("n", "reference_s"))
-        (power, start), covariance = np.polyfit(n, seconds, 1, cov=True)
-        at = np.array([math.log(len(self.tasks)), 1.0])
-        middle, spread = float(at @ [power, start]), 1.96 * math.sqrt(float(at @ covariance @ at))
-        figures = {
-            "estimated_seconds": math.exp(middle),
-            "low": math.exp(middle - spread),
-            "high": math.exp(middle + spread),
-            "power_of_n": float(power),
-            "n_measured": len(rows),
-            "largest_n_measured": int(max(row["n"] for row in rows)),
-        }
-        return Measured(figures=figures, extra={"from": "docs/results/completion.json, wall seconds"})
 
     def our_scores(self) -> Measured:
         """Measure the paper's S."""
@@ -134,10 +115,9 @@ class CostSet:
         return whole(time.process_time() - start, n_all=len(scores))
 
     def our_completion(self) -> Measured:
-        """Complete the same planted similarities."""
-        complete(self.similarity, max_iter=2)  # compiles
+        """Complete the same planted similarities, lambda by cross-validation."""
         start = time.process_time()
-        result, _ = complete(self.similarity)
+        result = complete(self.similarity)
         return whole(time.process_time() - start, gap=result.gap, n_tasks=len(self.tasks))
 
     def our_clusters(self) -> Measured:
@@ -157,12 +137,16 @@ class CostSet:
             way("single-task models, one by one", "plain"): self.plain_models,
             way("all pairs of the paper's S, a torch loop a pair", "plain"): self.plain_pairs,
             way("completion, textbook inexact ALM", "plain"): self.plain_completion,
-            way("completion, semidefinite program (SCS)", "plain"): self.plain_semidefinite,
             way("models of clusters, a torch loop each", "plain"): self.plain_clusters,
             way("the paper's S, single-task models included", "ours"): self.our_scores,
             way("completion", "ours"): self.our_completion,
             way("models of clusters", "ours"): self.our_clusters,
         }
+
+
+def complete(data: Planted) -> CompletionResult:
+    """Solve Eq. 2, lambda by cross-validation."""
+    return complete_similarity(data.Y, data.observed, loss="absolute")
 
 
 def whole(seconds: float, **figures: Any) -> Measured:

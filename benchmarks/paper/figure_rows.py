@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.completion_page import table
 from benchmarks.paper.comparing import estimate_row, show_estimate
 from benchmarks.paper.reading import TEXTS, Row
+from benchmarks.report import table
 
 
 def group_section(group: str, rows: Sequence[Row]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.completion_page import table
 from benchmarks.paper.comparing import show_difference
 from benchmarks.paper.headlines import Headline
 from benchmarks.paper.reading import SHARED, Results, Row, mean
 from benchmarks.paper.roles import DEFAULT
+from benchmarks.report import table
 
 __all__ = ["goal_section"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.completion_page import table
 from benchmarks.paper.page_parts import name_targets
 from benchmarks.paper.reading import Record, Results, Row
+from benchmarks.report import table
 
 
 def notes_section(results: Results) -> str:

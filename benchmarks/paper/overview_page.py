@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.completion_page import table
 from benchmarks.paper.claims import CLAIM_NAMES, find_verdicts
 from benchmarks.paper.comparing import (
     Comparison,
@@ -16,12 +15,12 @@ from benchmarks.paper.comparing import (
 )
 from benchmarks.paper.goals import goal_section
 from benchmarks.paper.headlines import Headline, find_headlines, find_usual
-from benchmarks.paper.page_parts import join_parts, name_targets
+from benchmarks.paper.page_parts import is_earlier, join_parts, name_targets
 from benchmarks.paper.reading import GROUPS, TEXTS, Results
 from benchmarks.paper.reasons import reason_section
 from benchmarks.paper.subjects import SUBJECTS
-from benchmarks.paper.theorem_page import count_certified
 from benchmarks.paper.verdicts import FAILS, HOLDS, NOT_RUN, UNKNOWN, Finding
+from benchmarks.report import table
 
 
 def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) -> str:
@@ -29,6 +28,8 @@ def write_overview(tables: Mapping[str, Results], *, others: Mapping[str, str]) 
     headlines = find_headlines(tables)
     findings = [one for results in tables.values() for one in find_verdicts(results)]
     parts = ["# Results", opening_table(headlines), explain_table()]
+    if any(is_earlier(results) for results in tables.values()):
+        parts.append("Tables whose page says so were made with the clusters of version 0.1.")
     parts += [
         goal_section(headlines, tables),
         encoder_section(tables),
@@ -204,16 +205,8 @@ def show_finding(finding: Finding) -> str:
 
 
 def beyond_section(tables: Mapping[str, Results]) -> str:
-    """Say in a line each what the theorem and the cost came to."""
+    """Say in a line each what the cost came to."""
     lines = []
-    if "theorem" in tables:
-        counts = count_certified(tables["theorem"])
-        lines.append(
-            f"- The certificate, on planted clusters: {counts['certified_right']:,} draws certified and "
-            f"right, {counts['certified_not_all']:,} right but for tasks that it does not cover, "
-            f"**{counts['certified_wrong']:,} certified and wrong**, of {counts['draws']:,} "
-            "([where recovery begins](paper/theorem.md))"
-        )
     for row in tables["cost"].rows if "cost" in tables else ():
         if row.way == "end to end" and row.figures.get("ratio"):
             # Where ours measures a part of the pairs, the plain way is held against with as many.
@@ -226,7 +219,7 @@ def beyond_section(tables: Mapping[str, Results]) -> str:
                 f"against {show_time(plain)} written plainly, extrapolated from a part "
                 f"({ratio:,.0f} times; [how](paper/cost.md))"
             )
-    return "## The certificate, and the cost\n\n" + "\n".join(lines) if lines else ""
+    return "## The cost\n\n" + "\n".join(lines) if lines else ""
 
 
 def show_time(seconds: float) -> str:

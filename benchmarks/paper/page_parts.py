@@ -15,6 +15,13 @@ QUICK = (
 )
 
 
+EARLIER = (
+    "**Clusters of version 0.1.** These records were made before the clustering was replaced: Eq. 2 where a "
+    "lambda was found, refined spectral clustering elsewhere. The protocol on this page is that of the "
+    "present code; what it says about clustering and completion does not hold for these figures."
+)
+
+
 def missing_page(subject: Subject) -> str:
     """Say that a table was not run."""
     return (
@@ -43,8 +50,20 @@ def opening(subject: Subject, results: Results) -> str:
         f"benchmarks.paper.pages` from [{results.table}.json]({results.table}.json), which "
         f"`{subject.command}` makes; `{subject.quick_command}` tries the same in minutes.\n\n"
         + "\n".join(f"- {fact}" for fact in facts)
+        + (f"\n\n{EARLIER}" if is_earlier(results) else "")
         + say_missing(results)
     )
+
+
+def is_earlier(results: Results) -> bool:
+    """Tell whether records have clusters of version 0.1, by what only that version recorded."""
+    for record in (record for row in results.rows for record in row.records):
+        settings, extra = record.get("settings", {}), record.get("extra", {})
+        if "remove_donor_effect" in {**settings, **settings.get("clusters from", {})}:
+            return True
+        if ("certified" in extra and "supported" not in extra) or "(SCS)" in record["way"]:
+            return True
+    return False
 
 
 def say_missing(results: Results) -> str:

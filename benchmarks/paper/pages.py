@@ -28,16 +28,14 @@ from benchmarks.paper.reading import Results, read_results
 from benchmarks.paper.readme_part import put_readme_part
 from benchmarks.paper.subjects import SUBJECTS, Subject
 from benchmarks.paper.table_page import write_table_page
-from benchmarks.paper.theorem_page import draw_theorem, write_theorem_page
 from benchmarks.paper.why_page import draw_why, write_why_page
 
 __all__ = ["main", "make_pages", "stale_pages", "write_pages"]
 
-PLOTS = {"theorem": draw_theorem, "clustering": draw_pairs, "cost": draw_cost, "why": draw_why}
+PLOTS = {"clustering": draw_pairs, "cost": draw_cost, "why": draw_why}
 PAGES = {
     "clustering": write_clustering_page,
     "cost": write_cost_page,
-    "theorem": write_theorem_page,
     "why": write_why_page,
 }
 DOCS = Path(__file__).parent.parent.parent / "docs" / "results"

@@ -26,7 +26,7 @@ planned. The rows of a task and the support sets are the same for all seeds.
 
 The paper's clusters come from scores of the same run: with the encoder of the row, accuracy as in section
 3.1, then Eq. 1, Eq. 2 and spectral clustering. Rows named "default scores" have the clusters of our default
-instrument (leave-one-out log-likelihood on narrow encoders, donor effect removed). Rows named "adaptive"
+instrument (leave-one-out log-likelihood on narrow encoders, scores completed). Rows named "adaptive"
 fall back to the task's own model where no cluster reaches 20 % leave-one-out accuracy on the support set.
 
 Deviation: single-task models are not stopped early, and get a second classifier that is fitted to

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.completion_page import table
 from benchmarks.paper.comparing import Comparison, estimate_row, show_difference
 from benchmarks.paper.headlines import Headline
 from benchmarks.paper.verdicts import NOT_RUN
+from benchmarks.report import table
 from robusttc.errors import StoreError
 
 __all__ = ["put_readme_part", "write_readme_part"]

@@ -22,7 +22,6 @@ from benchmarks.paper.published import (
 RANDOM = "random clusters"
 RAW = "clusters of raw S"
 STANDARDISED = "clusters of S, standardised"
-FILTERED = "clusters of what the filter leaves"
 CENTROIDS = "clusters of text centroids"
 KINDS = "true kinds"
 OUR_SCORES = "clusters of our scores"
@@ -38,7 +37,6 @@ ROLES: tuple[tuple[str, str], ...] = (
     (r"random", RANDOM),
     (r"\braw\b", RAW),
     (r"\bs, standardised", STANDARDISED),
-    (r"what the filter leaves", FILTERED),
     (r"centroid", CENTROIDS),
     (r"kinds|famil", KINDS),
     (r"no clustering|mixture", NO_CLUSTERING),

@@ -96,7 +96,6 @@ SUBJECTS = (
     Subject("diverse", "Tasks of different kinds, multi-task and few-shot", "", DIVERSE + TUNED),
     Subject("clustering", "The clustering itself", "", (), False, CLUSTERING_MODULES),
     Subject("why", "Why clusters do or do not pay", "", (), False, ()),
-    Subject("theorem", "The theorem and the phase transition", "Theorem 3.1", (), False, ()),
     Subject("cost", "What it costs", "", (), False, ()),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.completion_page import table
 from benchmarks.paper.claims import find_verdicts, is_few_shot
 from benchmarks.paper.comparing import (
     best_baseline,
@@ -22,6 +21,7 @@ from benchmarks.paper.roles import BASELINES, DEFAULT
 from benchmarks.paper.seed_noise import seed_section
 from benchmarks.paper.subjects import Subject
 from benchmarks.paper.verdicts import Finding
+from benchmarks.report import table
 
 COLUMNS = (
     "way",

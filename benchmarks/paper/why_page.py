@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.completion_page import table
 from benchmarks.paper.figures import ROW_HEIGHT, STYLE, Point, hash_points, write_svg
 from benchmarks.paper.page_parts import differences, join_parts, opening, protocol
 from benchmarks.paper.reading import Results, Row
 from benchmarks.paper.reasons import figure, places, read_difference, told
 from benchmarks.paper.subjects import Subject
+from benchmarks.report import table
 
 ORDER = ("base", "phrases", "steps", "width", "rows", "K", "cnn")
 MEANS = {"single": "single", "holistic": "all tasks", "clusters": "clusters", "random": "random clusters"}

@@ -15,8 +15,8 @@ from robusttc.version import __version__
 
 if TYPE_CHECKING:
     from robusttc.assessing import assess_clusters
-    from robusttc.clustering.old.completion.complete import complete_similarity
-    from robusttc.clustering.old.estimator import RobustTaskClustering
+    from robusttc.clustering.completion import complete_similarity
+    from robusttc.clustering.estimator import RobustTaskClustering
     from robusttc.clustering.planted import make_planted_scores
     from robusttc.data.inspection import inspect_tasks
     from robusttc.data.loading import load_tasks
@@ -73,14 +73,14 @@ _HOME_OF_NAME = {
     "DoubtWarning": "robusttc.errors",
     "RobustTCError": "robusttc.errors",
     "RobustTCWarning": "robusttc.errors",
-    "RobustTaskClustering": "robusttc.clustering.old.estimator",
+    "RobustTaskClustering": "robusttc.clustering.estimator",
     "StoreError": "robusttc.errors",
     "Task": "robusttc.data.task",
     "TaskSet": "robusttc.data.taskset",
     "TransferScores": "robusttc.scores",
     "UsageError": "robusttc.errors",
     "assess_clusters": "robusttc.assessing",
-    "complete_similarity": "robusttc.clustering.old.completion.complete",
+    "complete_similarity": "robusttc.clustering.completion",
     "inspect_tasks": "robusttc.data.inspection",
     "load_tasks": "robusttc.data.loading",
     "make_planted_scores": "robusttc.clustering.planted",

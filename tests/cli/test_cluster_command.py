@@ -30,14 +30,14 @@ def read_clusters(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_clusters_are_found_written_and_certified(
+def test_clusters_are_found_written_and_judged(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "clusters.csv"
     assert main(["cluster", str(planted(tmp_path, seed)), "--out", str(out)]) == 0
     text = capsys.readouterr().out
-    assert "Clusters are certified" in text
-    assert re.search(r"Certified gap \S+ at lambda \S+, window \S+ to \S+ \(dense\)", text)
+    assert "Groups predict unmeasured pairs (p < 0.001)" in text
+    assert re.search(r"The completion is optimal within \de-\d\d of its value \(certified\)\.", text)
     rows = read_clusters(out)
     assert [row["task"] for row in rows] == [f"task {number}" for number in range(36)]
     assert adjusted_rand_score(FAMILIES, [row["cluster"] for row in rows]) == 1.0
@@ -59,18 +59,39 @@ def test_square_table_json_and_given_number(tmp_path: Path, capsys: pytest.Captu
     labels = [task["cluster"] for task in document["tasks"]]
     assert adjusted_rand_score(np.arange(24) % 3, labels) == 1.0
     assert document["certificate"]["gap"] >= 0
-    assert document["diagnosis"]["verdict"] in {"certified", "likely", "not supported"}
+    assert document["verdict"]["supported"] is True
+    assert document["sources_only"] == []
 
 
-def test_noise_ends_with_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_that_there_are_no_groups_is_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     generator = np.random.default_rng(0)
     matrix = generator.normal(size=(30, 30))
     TransferScores.from_matrix(matrix, [f"t{number}" for number in range(30)]).write_csv(
         tmp_path / "noise.csv"
     )
-    assert main(["cluster", str(tmp_path / "noise.csv"), "--out", str(tmp_path / "c.csv")]) == 3
-    assert "not supported" in capsys.readouterr().out
+    assert main(["cluster", str(tmp_path / "noise.csv"), "--out", str(tmp_path / "c.csv")]) == 0
+    assert re.search("no groups to judge|do not predict unmeasured pairs", capsys.readouterr().out)
     assert len(read_clusters(tmp_path / "c.csv")) == 30
+
+
+def test_sources_only_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = make_planted_scores([f"t{number}" for number in range(20)], np.arange(20) % 2, random_state=0)
+    matrix = scores.to_matrix()
+    matrix[:, :3] = np.nan
+    known = np.isfinite(matrix)
+    TransferScores.from_matrix(matrix, scores.task_names, observed=known).write_csv(tmp_path / "s.csv")
+    assert main(["cluster", str(tmp_path / "s.csv"), "--out", str(tmp_path / "c.csv")]) == 0
+    assert "Sources only (3 tasks): t0, t1, t2." in capsys.readouterr().out
+
+
+def test_the_paper_can_be_followed_to_the_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "c.csv"
+    options = ["--strategy", "paper", "--clusters", "4", "--lambda", "0.3", "--json", "--out", str(out)]
+    assert main(["cluster", str(planted(tmp_path)), *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["certificate"]["regularisation"] == pytest.approx(1 / 0.3)
+    assert document["certificate"]["gap"] < 1e-5
+    assert adjusted_rand_score(FAMILIES, [row["cluster"] for row in read_clusters(out)]) == 1.0
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
@@ -90,8 +111,9 @@ def test_plot(tmp_path: Path, ending: str) -> None:
         ["--clusters", "many"],
         ["--clusters", "0"],
         ["--clusters", "1000"],
-        ["--lambda", "-1"],
-        ["--rule", "none"],
+        ["--strategy", "paper", "--lambda", "-1"],
+        ["--strategy", "paper", "--rule", "none"],
+        ["--strategy", "best"],
         ["--plot", "plot.pdf"],
         ["--out", "no/such/folder/c.csv"],
     ],

@@ -373,10 +373,17 @@ def paper(request: pytest.FixtureRequest) -> Example:
     return Example(matrix, ~np.isnan(matrix), families, model.fit(scores_of(matrix)))
 
 
+def equation_one(paper: Example) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Y of Eq. 1, and which entries of it are observed: those that are stored, zeros too."""
+    entries = filter_scores(scores_of(paper.matrix), rule=paper.model.rule).Y.tocoo()
+    known = np.zeros((N, N), dtype=np.bool_)
+    known[entries.row, entries.col] = True
+    return entries.toarray(), known
+
+
 def test_paper_mode_solves_equation_two(paper: Example) -> None:
     model = paper.model
-    filtered = filter_scores(scores_of(paper.matrix), rule=model.rule)
-    Y, known = filtered.Y.toarray(), filtered.observed.toarray()
+    Y, known = equation_one(paper)
     assert (np.diag(Y) == 1).all()
     assert np.diag(known).all()
     tau = 1 / 0.25
@@ -398,8 +405,7 @@ def test_paper_mode_solves_equation_two(paper: Example) -> None:
 
 def test_paper_pairs_are_those_of_equation_one(paper: Example) -> None:
     model = paper.model
-    filtered = filter_scores(scores_of(paper.matrix), rule=model.rule)
-    Y, known = filtered.Y.toarray(), filtered.observed.toarray()
+    Y, known = equation_one(paper)
     pairs = model.pairs_
     assert len(pairs.first) == np.triu(~np.isnan(paper.matrix), 1).sum()
     expected = np.where(known, Y, np.nan)[pairs.first, pairs.second]

@@ -171,7 +171,7 @@ def fit_objects(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "make_planted_tasks()": rtc.make_planted_tasks(n_tasks=12, random_state=0),
         "complete_similarity()": rtc.complete_similarity(blocks, np.ones((6, 6), dtype=bool)),
         "RobustTaskClustering.certificate_": clustering.certificate_,
-        "RobustTaskClustering.diagnosis_": clustering.diagnosis_,
+        "RobustTaskClustering.verdict_": getattr(clustering, "verdict_", None) or clustering.diagnosis_,
         "ClusterMultiTask.verdict_": multitask.verdict_,
         "ClusterFewShot.adapt()": adapted,
     }

@@ -347,17 +347,18 @@ def make_trust(tasks: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "n_pairs": 990,
             "n_scores": 2_100,
         },
-        "certificate": {"converged": False, "gap": 0.833, "lam": 0.221, "method": "spectral"},
-        "diagnosis": {
-            "verdict": "likely",
-            "sentence": "Clusters are likely by these measurements: the signal-to-noise ratio is 2.4, but no "
-            "lambda can prove them with 62.3 observed partners a task.",
-            "advice": ["Measure about 20 more pairs a task: a task has 62.3 observed partners and needs 82."],
-            "flip_rate": 0.19,
-            "share_of_tasks_separated": 0.934,
+        "certificate": {"converged": False, "gap": 0.833, "regularisation": 4.5, "rank": 7},
+        "verdict": {
+            "supported": False,
+            "p_value": 0.21,
+            "difference": 0.08,
+            "explained": 0.34,
+            "held_out": 0.42,
+            "n_pairs": 1_050,
+            "sentence": "Groups do not predict unmeasured pairs (p = 0.210): on held-out pairs, transfer "
+            "within the 5 clusters is not clearly better than between them.",
+            "advice": ["Measure more pairs: groups that are weak show only with more of them."],
         },
-        "window": {"low": 0.12, "high": 0.31, "lam": 0.221, "is_empty": False},
-        "signal_to_noise": 2.4,
         "measure_next": {
             "sentence": "With 20 more pairs a task the clusters could be proven.",
             "n_more": 20 * len(tasks),
@@ -402,7 +403,7 @@ def make_empty_document(n_tasks: int) -> ReportDocument:
             "verdicts": {"multitask": None, "fewshot": None},
             "harm": {"sentence": "Nobody can tell.", "n_harmed": 0, "tasks": []},
             "trust": {
-                **dict.fromkeys(("reliability", "certificate", "diagnosis", "window", "signal_to_noise")),
+                **dict.fromkeys(("reliability", "certificate", "verdict")),
                 "measure_next": {"sentence": "", "n_more": None, "tasks": []},
                 "calibration": None,
             },

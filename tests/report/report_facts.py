@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from robusttc.clustering.filtering import Verdict, filter_scores
-from robusttc.clustering.old.estimator import RobustTaskClustering
+from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering.n_clusters import fit_two_groups, pair_values
 from robusttc.clustering.planted import make_planted_scores
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
@@ -23,7 +22,7 @@ from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation, TaskFigures
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
-from robusttc.run.similarity import Similarity
+from robusttc.run.similarity import Similarity, symmetric
 from robusttc.scores import TransferScores
 
 FAMILIES = [
@@ -70,13 +69,13 @@ def without_rows(name: str, group: int = -1) -> TaskFigures:
 
 
 @functools.cache
-def real_diagnosis(n_families: int = 2) -> dict[str, Any]:
+def real_verdict(n_families: int = 2) -> dict[str, Any]:
     """What a real clustering says of itself."""
     names = [f"task {number}" for number in range(16)]
     scores = make_planted_scores(names, np.arange(16) % n_families, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)
-        return RobustTaskClustering(random_state=0).fit(scores).diagnosis_.as_dict()
+        return RobustTaskClustering(random_state=0).fit(scores).verdict_.as_dict()
 
 
 def make_scores(
@@ -93,29 +92,22 @@ def make_scores(
     return TransferScores.from_matrix(matrix, names, observed=observed | observed.T, kind="other")
 
 
-def make_similarity(
-    partition: Mapping[str, int], scores: TransferScores, *, remove_donor_effect: bool
-) -> Similarity:
-    """The matrix of the clusters, with the verdicts of the scores and an error where these contradict it."""
+def make_similarity(partition: Mapping[str, int], scores: TransferScores) -> Similarity:
+    """The matrix of the clusters, what the pairs say, and an outlier where that contradicts the clusters."""
     labels = np.array([partition[name] for name in scores.task_names])
     numbers = sorted(set(labels[labels >= 0].tolist()))
     members = np.array([labels == number for number in numbers], dtype=np.float64)
     members = members.reshape(len(numbers), len(labels))
-    sizes = members.sum(axis=1)
-    filtered = filter_scores(scores, remove_donor_effect=remove_donor_effect)
-    told = np.flatnonzero(filtered.verdict != Verdict.UNCERTAIN)
-    first, second = filtered.first[told], filtered.second[told]
-    value = np.where(filtered.verdict[told] == Verdict.SAME, 1, -1).astype(np.int8)
-    ends = (np.concatenate([first, second]), np.concatenate([second, first]))
-    shape = (len(labels), len(labels))
+    first, second, value = pair_values(scores)
     same = (labels[first] == labels[second]) & (labels[first] >= 0)
-    error = (value == 1).astype(np.float64) - same
+    posterior = fit_two_groups(value, same).posterior(value)
+    outlier = np.where(np.abs(posterior - same) > 0.5, posterior - same, 0.0)
+    clipped = outlier != 0
     return Similarity(
         scores.task_names,
-        sizes,
-        members.T / np.sqrt(np.maximum(sizes, 1)),
-        sparse.csr_array((np.concatenate([error, error]), ends), shape=shape),
-        sparse.csr_array((np.concatenate([value, value]), ends), shape=shape),
+        members.T,
+        symmetric(len(labels), first, second, posterior),
+        symmetric(len(labels), first[clipped], second[clipped], outlier[clipped]),
     )
 
 
@@ -140,7 +132,7 @@ def make_summary(**changes: Any) -> dict[str, Any]:
         "clusters": {
             "reason": "clear gap",
             "certificate": {"gap": 1e-6, "converged": True},
-            "diagnosis": dict(real_diagnosis()),
+            "verdict": dict(real_verdict()),
         },
         "multitask": {
             "strategy": "blend",
@@ -214,11 +206,10 @@ def make_facts(
     }
     if has_clusters and scores is None:
         scores = make_scores(clustered)
-    remove = bool(found["configuration"]["remove_donor_effect"])
     similarity = None
     if has_clusters and scores is not None:
         known = {name: partition.get(name, -1) for name in scores.task_names}
-        similarity = make_similarity(known, scores, remove_donor_effect=remove)
+        similarity = make_similarity(known, scores)
     if similarity is None:
         found["clusters"] = None
     own = figures or {

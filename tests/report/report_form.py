@@ -18,7 +18,7 @@ OF_TASK = (
     "accuracy gain harmed culprits nearest moved expected_gain"
 )
 OF_CLUSTER = "number size tasks words labels accuracy gain within between confidence representatives"
-OF_TRUST = "reliability certificate diagnosis reason window signal_to_noise measure_next calibration"
+OF_TRUST = "reliability certificate verdict reason measure_next calibration"
 
 
 def check_document(document: ReportDocument) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_facts import make_facts, make_scores, make_summary, make_verdict, real_diagnosis, without_rows
+from report_facts import make_facts, make_scores, make_summary, make_verdict, real_verdict, without_rows
 from report_form import check_document
 
 from robusttc.learning.intervals import mean_interval, share_interval
@@ -61,21 +61,14 @@ def any_facts(draw: Any) -> RunFacts:
     has_clusters = scores is not None and draw(st.booleans())
     if not has_clusters:
         partition = dict.fromkeys(partition, -1)
-    empty = {key: None for key, value in real_diagnosis().items() if isinstance(value, float)}
-    diagnosis = {
-        **real_diagnosis(),
-        **{
-            key: value
-            for key, value in empty.items()
-            if key not in ("mean_partners", "lam") and draw(st.booleans())
-        },
-        "verdict": draw(st.sampled_from(["certified", "likely", "not supported"])),
-        "more_partners_per_task": draw(st.none() | st.integers(1, 5)),
+    numbers = [key for key, value in real_verdict().items() if isinstance(value, float)]
+    verdict = {
+        **real_verdict(),
+        **{key: None for key in numbers if draw(st.booleans())},
+        "supported": draw(st.booleans()),
     }
-    if diagnosis["more_partners_per_task"] is not None:
-        diagnosis["partners_needed"] = 7.5
     summary = make_summary(
-        clusters__diagnosis=diagnosis,
+        clusters__verdict=verdict,
         multitask__strategy=draw(st.sampled_from(["blend", "paper"])),
         multitask__verdict=draw(st.sampled_from([None, make_verdict(0.0), make_verdict(0.0, n=0)])),
         multitask__clusters_serve=draw(st.booleans()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ from report_facts import (
     make_scores,
     make_summary,
     make_verdict,
-    real_diagnosis,
+    real_verdict,
     without_rows,
 )
 
-from robusttc.clustering.old.completion.result import LambdaWindow
-from robusttc.clustering.old.verdict import Findings, give_advice
 from robusttc.learning.intervals import Estimate
 from robusttc.report.document import describe_run, find_space
 from robusttc.report.facts import RunFacts
@@ -31,39 +28,8 @@ from robusttc.report.task_space import order_tasks
 from robusttc.report.wording import command_place, list_names, say_name, say_points
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
-from robusttc.scores import ScoreReliability
 from robusttc.wording import command_line
 
-HARD = Findings(
-    n_tasks=100,
-    n_clusters=3,
-    n_pairs=900,
-    n_zeros=50,
-    mean_partners=18.0,
-    partners_needed=30.0,
-    more_partners=12,
-    signal=3.0,
-    faintest_signal=0.4,
-    flip_rate=0.2,
-    inside_rate=0.9,
-    lam=2.0,
-    window=LambdaWindow(0.2, 0.5, True, 0.2, 9),
-    method="dense",
-    converged=True,
-    gap=1e-5,
-    rank=3,
-    separated=0.9,
-    n_not_separated=2,
-    worst_separated="'a'",
-    error_share=0.4,
-    n_blocking=3,
-    worst_blocking="'b'",
-    n_few_partners=2,
-    n_unassigned=1,
-    n_components=2,
-    n_assigned_components=1,
-    reliability=ScoreReliability(0.1, 0.1, 0.3, 900, 1800),
-)
 PARTITION = {f"task {number}": number % 2 for number in range(8)}
 
 
@@ -77,9 +43,9 @@ def commands(facts: RunFacts) -> list[str | None]:
     return [step["command"] for step in describe_run(facts).values["headline"]["next"]]
 
 
-def with_diagnosis(**changes: Any) -> dict[str, Any]:
-    """A summary whose diagnosis says something else."""
-    return make_summary(clusters__diagnosis={**real_diagnosis(), **changes})
+def with_cluster_verdict(**changes: Any) -> dict[str, Any]:
+    """A summary whose verdict on the clusters says something else."""
+    return make_summary(clusters__verdict={**real_verdict(), **changes})
 
 
 def test_the_answer_comes_first() -> None:
@@ -171,27 +137,10 @@ def test_the_paper_strategy_was_not_tested() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"verdict": "certified"}, "The clusters are certified: it is proven that no other similarity"),
-        ({"verdict": "likely", "signal_to_noise": 2.55}, "likely right, but it is not proven"),
-        (
-            {"verdict": "likely", "n_not_separated": 2},
-            "likely right, but 2 tasks have no clear place in them",
-        ),
-        (
-            {"verdict": "not supported", "signal_to_noise": 1.24},
-            "take them as a guess: signal-to-noise ratio 1.2,",
-        ),
-        (
-            {"verdict": "not supported", "signal_to_noise": None, "sentence": "Hardly any pair is there."},
-            "Hardly any pair is there. Take them as a guess.",
-        ),
-    ],
-)
-def test_how_sure_the_clusters_are(changes: dict[str, Any], words: str) -> None:
-    assert words in headline(make_facts(PARTITION, summary=with_diagnosis(**changes)))
+def test_how_sure_the_clusters_are() -> None:
+    for changes in ({}, {"supported": False, "sentence": "Groups do not predict unmeasured pairs."}):
+        summary = with_cluster_verdict(**changes)
+        assert summary["clusters"]["verdict"]["sentence"] in headline(make_facts(PARTITION, summary=summary))
 
 
 def test_runs_without_clusters_or_test_rows() -> None:
@@ -335,60 +284,42 @@ def space_of(facts: RunFacts) -> Any:
 
 
 def test_what_to_measure_next() -> None:
-    sparse = make_scores(PARTITION, density=0.5)
+    sparse = make_scores(PARTITION, density=0.3)
     assert sparse is not None
-    doubt = {"verdict": "likely", "mean_partners": 2.0, "partners_needed": 3.0, "n_observed_pairs": 6}
-    facts = make_facts(PARTITION, scores=sparse, summary=with_diagnosis(**doubt, more_partners_per_task=1))
+    facts = make_facts(PARTITION, scores=sparse, summary=with_cluster_verdict(supported=False))
     n_measured = len(sparse.pairs().first)
+    assert 2 * n_measured <= 28
     found = advise_measuring(facts, space_of(facts))
-    # One more partner for each of 8 tasks, and of the measured pairs 6 are clear.
-    assert found.n_more == math.ceil(4 / (6 / n_measured))
-    assert found.n_scores == 2 * (n_measured + found.n_more)
-    assert found.sentence.startswith(f"Measure about {found.n_more:,} more pairs")
+    assert (found.n_more, found.n_scores) == (n_measured, 4 * n_measured)
+    assert found.sentence.startswith(f"Measure about {n_measured:,} more pairs: {n_measured:,} of 28")
     assert f"robusttc fit TASKS --out ANOTHER --pairs {found.n_scores}" in commands(facts)
-    greedy = with_diagnosis(**doubt, more_partners_per_task=5)
-    found = advise_measuring(make_facts(PARTITION, scores=sparse, summary=greedy), space_of(facts))
-    assert (found.n_more, found.n_scores) == (28 - n_measured, 56)
-    assert found.sentence.startswith("Measure all pairs")
-    for needed, words in ((None, "too many pairs are not alike"), (40.0, "40 would be needed, of 7 others")):
-        hopeless = with_diagnosis(**{**doubt, "partners_needed": needed}, more_partners_per_task=None)
-        found = advise_measuring(make_facts(PARTITION, scores=sparse, summary=hopeless), space_of(facts))
-        assert found.n_more is None
-        assert words in found.sentence
+    most = make_scores(PARTITION, density=0.8)
+    assert most is not None
+    facts = make_facts(PARTITION, scores=most, summary=with_cluster_verdict(supported=False))
+    found = advise_measuring(facts, space_of(facts))
+    # No more than there are.
+    assert (found.n_more, found.n_scores) == (28 - len(most.pairs().first), 56)
 
 
 def test_nothing_is_left_to_measure() -> None:
-    facts = make_facts(PARTITION, summary=with_diagnosis(verdict="certified", min_partners=50))
-    found = advise_measuring(facts, space_of(facts))
+    few = make_scores(PARTITION, density=0.3)
+    facts = make_facts(PARTITION, scores=few, summary=with_cluster_verdict(supported=True))
+    space = space_of(facts)
+    found = advise_measuring(facts, space)
     assert found.sentence.startswith("Nothing more needs to be measured")
-    assert "8 tasks can be compared with fewer than 50 others" in found.sentence
-    assert set(found.tasks) == set(PARTITION)
-    doubtful = with_diagnosis(verdict="not supported", more_partners_per_task=3, not_separated=[1])
+    partners = np.diff(space.verdicts.indptr)
+    assert set(found.tasks) == {name for name, n in zip(space.names, partners, strict=True) if n < 2}
+    doubtful = with_cluster_verdict(supported=False)
     doubtful["multitask"]["clusters_serve"] = True
-    facts = make_facts(PARTITION, summary=doubtful)
+    confidence = dict.fromkeys(PARTITION, 0.9) | {"task 1": 0.4}
+    facts = make_facts(PARTITION, summary=doubtful, confidence=confidence)
     found = advise_measuring(facts, space_of(facts))
-    assert found.sentence.startswith("All 28 pairs are measured already, and a task has")
+    assert found.sentence.startswith("All 28 pairs are measured already.")
     assert found.sentence.endswith(" task 1 has no clear place.")
     assert found.tasks[0] == "task 1"
     steps = describe_run(facts).values["headline"]["next"]
-    assert any("speaks for them. All 28" in step["text"] for step in steps)
+    assert any("do not confirm them. All 28" in step["text"] for step in steps)
     assert "it takes two" in advise_measuring(make_facts({"a": -1}, has_clusters=False), None).sentence
-
-
-def test_only_advice_that_can_be_followed_is_given() -> None:
-    advice = give_advice(HARD, "likely")
-    summary = with_diagnosis(advice=list(advice))
-    found = describe_run(make_facts(PARTITION, summary=summary)).values["trust"]["diagnosis"]["advice"]
-    # All pairs are measured: what remains is lambda, the faintest cluster, directions, errors, blocking.
-    assert len(advice) == 11
-    assert [one.partition(" ")[0] for one in found] == ["Take", "The", "The", "The", "3"]
-    summary["configuration"]["remove_donor_effect"] = False
-    found = describe_run(make_facts(PARTITION, summary=summary)).values["trust"]["diagnosis"]["advice"]
-    assert any("remove_donor_effect" in one for one in found)
-    # Some pairs are left, so measuring them is good advice.
-    scores = make_scores(PARTITION, density=0.5)
-    facts = make_facts(PARTITION, scores=scores, summary=with_diagnosis(advice=list(advice)))
-    assert len(describe_run(facts).values["trust"]["diagnosis"]["advice"]) == 10
 
 
 def test_the_most_interesting_task_is_named() -> None:

@@ -6,26 +6,25 @@ import numpy as np
 import pytest
 from report_facts import make_facts, make_figures, make_scores, make_similarity
 
-from robusttc.clustering.filtering import filter_scores
 from robusttc.report.cluster_entries import Blocks, describe_clusters, measure_blocks
 from robusttc.report.document import find_space
 from robusttc.report.matrices import find_boundaries, make_layers
 from robusttc.report.neighbours import find_nearest, find_representatives, measured_both_ways
-from robusttc.report.task_space import TaskSpace, make_space, order_tasks, standardise_scores
+from robusttc.report.task_space import TaskSpace, make_space, order_tasks
 from robusttc.run.later.added_tasks import AddedTask
 
 SEEDS = range(4)
 
 
-def random_space(seed: int, *, density: float = 0.6, remove: bool = True) -> tuple[TaskSpace, dict[str, int]]:
+def random_space(seed: int, *, density: float = 0.6) -> tuple[TaskSpace, dict[str, int]]:
     """Twenty tasks in three clusters and none, in no order."""
     random = np.random.default_rng(seed)
     partition = {f"task {number}": int(random.integers(-1, 3)) for number in random.permutation(20)}
     scores = make_scores(partition, density=density, seed=seed)
     assert scores is not None
-    similarity = make_similarity(partition, scores, remove_donor_effect=remove)
+    similarity = make_similarity(partition, scores)
     names = order_tasks(partition, {name: float(random.random()) for name in partition})
-    return make_space(names, partition, scores, similarity, remove_donor_effect=remove), partition
+    return make_space(names, partition, scores, similarity), partition
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -33,7 +32,7 @@ def test_matrices_are_those_of_the_run_in_another_order(seed: int) -> None:
     space, partition = random_space(seed)
     scores = make_scores(partition, density=0.6, seed=seed)
     assert scores is not None
-    similarity = make_similarity(partition, scores, remove_donor_effect=True)
+    similarity = make_similarity(partition, scores)
     place = [scores.task_names.index(name) for name in space.names]
     raw = scores.to_matrix()[np.ix_(place, place)]
     layers = make_layers(space)
@@ -42,33 +41,17 @@ def test_matrices_are_those_of_the_run_in_another_order(seed: int) -> None:
     entries = layers.raw.tocoo()
     found[entries.row, entries.col] = entries.data
     np.testing.assert_array_equal(found, raw)
-    for name in ("verdicts", "errors"):
-        expected = getattr(similarity, name).toarray()[np.ix_(place, place)]
-        np.testing.assert_array_equal(getattr(layers, name).toarray(), expected)
-        # A stored zero is something that was measured, and stays.
-        assert getattr(layers, name).nnz == getattr(similarity, name).nnz
+    outliers = similarity.outliers.toarray()[np.ix_(place, place)]
+    np.testing.assert_array_equal(layers.errors.toarray(), outliers)
+    posterior = similarity.same_group.toarray()[np.ix_(place, place)]
+    told = layers.verdicts.tocoo()
+    np.testing.assert_allclose(told.data, 2 * posterior[told.row, told.col] - 1)
+    # A stored zero is something that was measured, and stays.
+    assert told.nnz == similarity.same_group.nnz
     np.testing.assert_allclose(layers.completed, similarity.dense()[np.ix_(place, place)], atol=1e-6)
-    assert layers.verdicts.dtype == np.int8
     assert layers.completed.dtype == np.float32
     assert [partition[layers.task_names[at]] for at in layers.boundaries] == list(layers.clusters)
     assert layers.clusters == (0, 1, 2, -1)
-
-
-@pytest.mark.parametrize("remove", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_measured_scores_are_those_that_the_filter_judges(seed: int, remove: bool) -> None:
-    scores = make_scores({f"task {number}": number % 3 for number in range(15)}, density=0.7, seed=seed)
-    assert scores is not None
-    standing = standardise_scores(scores, remove_donor_effect=remove)
-    found = filter_scores(scores, remove_donor_effect=remove)
-    pairs = scores.pairs()
-    forward, backward = standing[pairs.forward], standing[pairs.backward]
-    both_high = (forward > 0.5) & (backward > 0.5)
-    both_low = (forward < -0.5) & (backward < -0.5)
-    np.testing.assert_array_equal(both_high, found.verdict == 1)
-    np.testing.assert_array_equal(both_low, found.verdict == 0)
-    assert both_high.any()
-    assert both_low.any()
 
 
 def test_tasks_are_ordered_by_cluster_and_by_how_sure_that_is() -> None:
@@ -148,8 +131,8 @@ def test_blocks_are_means_over_pairs_of_tasks(seed: int) -> None:
             if values:
                 assert blocks.measured[row, column] == pytest.approx(np.mean(values))
             half = 2 if first == second else 1
-            assert blocks.similar[row, column] == sum(verdicts[pair] == 1 for pair in pairs) / half
-            assert blocks.different[row, column] == sum(verdicts[pair] == -1 for pair in pairs) / half
+            assert blocks.similar[row, column] == sum(verdicts[pair] > 0 for pair in pairs) / half
+            assert blocks.different[row, column] == sum(verdicts[pair] < 0 for pair in pairs) / half
 
 
 def test_clusters_are_described_by_their_own_tasks() -> None:
@@ -176,12 +159,11 @@ def test_clusters_are_described_by_their_own_tasks() -> None:
 def test_the_most_typical_task_stands_for_its_cluster() -> None:
     space, _ = random_space(0)
     members = np.flatnonzero(space.labels == 0)
-    factor = space.eigenvectors.copy()
+    factor = space.points.copy()
     factor[members[-1]] *= 1.5
     changed = TaskSpace(
         space.names,
         space.labels,
-        space.eigenvalues,
         factor,
         *(getattr(space, name) for name in ("measured", "raw", "verdicts", "errors")),
     )

@@ -284,19 +284,6 @@ def test_whether_clusters_pay_is_the_first_thing_seen(helps: bool, mean: float, 
     assert f"<dt>Do clusters pay?</dt><dd><strong>{answer}</strong>" in page
 
 
-def test_an_open_window_and_an_empty_one() -> None:
-    document = make_document(10)
-    for window, said in (
-        ({"low": 0.1, "high": None, "lam": 0.2, "is_empty": False}, "from 0.100"),
-        ({"low": 0.4, "high": 0.1, "lam": 0.2, "is_empty": True}, "There is none"),
-        ({"low": None, "high": 0.1, "lam": 0.2, "is_empty": True}, "There is none"),
-        ({"low": 0.4, "high": 0.5, "lam": 0.2, "is_empty": False}, "not in the window"),
-    ):
-        trust = {**document.values["trust"], "window": window}
-        page = make_page(ReportDocument({**document.values, "trust": trust}, None)).decode()
-        assert said in page.split('id="trust"')[1].split("</section>")[0]
-
-
 def test_the_file_is_whole_private_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     assert write_page(make_document(10), path) == path.stat().st_size

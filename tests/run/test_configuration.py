@@ -47,14 +47,14 @@ def test_all_places_know_all_settings(tmp_path: Path) -> None:
     environment = {
         "ROBUSTTC_FIT_PRIVATE": "[acme, globex]",
         "ROBUSTTC_FIT_SPLIT_VALUES": "{holdout: test}",
-        "ROBUSTTC_FIT_REMOVE_DONOR_EFFECT": "false",
+        "ROBUSTTC_FIT_USE_LABEL_NAMES": "false",
         "ROBUSTTC_FIT_EXECUTOR": "ray",
         "ROBUSTTC_CACHE": "elsewhere",
     }
     configuration, execution = read(tmp_path, environment=environment)
     assert configuration.private == ("acme", "globex")
     assert configuration.split_values == {"holdout": "test"}
-    assert configuration.remove_donor_effect is False
+    assert configuration.use_label_names is False
     assert execution.executor == "ray"
 
 

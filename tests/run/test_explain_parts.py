@@ -13,7 +13,7 @@ from rich.console import Console
 from robusttc.cli.explain_labels_view import best_first, word_conflict
 from robusttc.cli.explain_view import show_explanation
 from robusttc.cli.plain_tables import show_some
-from robusttc.clustering.old.estimator import RobustTaskClustering
+from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.planted import make_planted_scores
 from robusttc.data.task import Task
 from robusttc.encoders.inputs import DenseInputs
@@ -35,7 +35,7 @@ from robusttc.run.explain.weak_labels import HeldOutAnswers, find_weak_labels
 from robusttc.run.similarity import similarity_of
 from robusttc.scores import TransferScores
 
-PLAIN = {"certified": True, "similarity": {}}
+PLAIN = {"supported": True, "similarity": {}}
 
 
 def relation(kind: str, label: str, other: str = "x", share: int = 10) -> LabelRelation:
@@ -57,17 +57,16 @@ def test_pairs_and_matrices_speak_for_planted_clusters(seed: int) -> None:
     sides = [pair.speaks for pair in pairs]
     assert sides == sorted(sides, key=["for", "against", "nothing"].index)
     assert sides.count("for") > 3 * sides.count("against")
-    verdicts = {"same": 1, "different": -1, "uncertain": 0}
     place = similarity.task_names.index("task 03")
     for pair in pairs:
         other = similarity.task_names.index(pair.other)
-        assert verdicts[pair.verdict] == similarity.verdicts[place, other]
-        assert (pair.error is None) == (pair.verdict == "uncertain")
-        if pair.error is not None:
-            assert pair.error == pytest.approx(similarity.errors[place, other])
+        assert pair.same_group == pytest.approx(similarity.same_group[place, other])
+        clear = pair.same_group is not None and not 1 / 3 <= pair.same_group <= 2 / 3
+        assert clear == (pair.verdict != "uncertain")
+        assert pair.outlier == pytest.approx(similarity.outliers[place, other])
     to_others = similarity_to_others("task 03", similarity)
     reasons = explain_cluster(
-        "task 03", partition, confidence=0.9, certified=False, pairs=pairs, similarity=to_others
+        "task 03", partition, confidence=0.9, supported=False, pairs=pairs, similarity=to_others
     )
     assert (reasons.size, reasons.n_mates_measured, reasons.next_number) == (12, 11, 1 - reasons.number)
     assert reasons.within is not None
@@ -76,7 +75,7 @@ def test_pairs_and_matrices_speak_for_planted_clusters(seed: int) -> None:
     assert reasons.similarity_within is not None
     assert reasons.similarity_next is not None
     assert reasons.similarity_within > reasons.similarity_next
-    assert "90% sure if the clusters are right, which is not certified" in reasons.sentence
+    assert "90% sure if the clusters are real, which held-out pairs do not confirm" in reasons.sentence
     assert "measured with 11 of them" in reasons.sentence
     nearest = find_nearest(pairs, to_others, partition)
     assert {near.cluster for near in nearest.by_similarity} == {reasons.number}
@@ -89,7 +88,7 @@ def test_what_was_not_measured_is_not_there() -> None:
     (pair,) = find_pairs("a", scores, {"a": 0, "b": 0})
     assert pair.to_task is None
     assert pair.from_task is not None
-    assert (pair.from_task.low, pair.from_task.n_examples, pair.error) == (None, None, None)
+    assert (pair.from_task.low, pair.from_task.n_examples, pair.outlier) == (None, None, None)
     assert pair.verdict == "uncertain"
     assert find_pairs("nobody", scores, {}) == ()
     reasons = explain_cluster("a", {"a": 0, "b": 0}, confidence=None, pairs=(pair,), **PLAIN)  # type: ignore[arg-type]
@@ -102,7 +101,7 @@ def test_what_was_not_measured_is_not_there() -> None:
     reasons = explain_cluster("b", {"a": 1, "b": 0, "c": 0}, confidence=1.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
     assert "over 99% sure. It was measured with none of them." in reasons.sentence
     reasons = explain_cluster(
-        "b", {"a": -1, "b": 0}, confidence=0.5, certified=True, pairs=(other,), similarity={"a": 0.5}
+        "b", {"a": -1, "b": 0}, confidence=0.5, supported=True, pairs=(other,), similarity={"a": 0.5}
     )
     assert (reasons.next_number, reasons.similarity_next) == (None, None)
     reasons = explain_cluster("b", {"a": 1}, confidence=0.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
@@ -266,7 +265,7 @@ def test_the_page_survives_any_name() -> None:
         assert "they serve it badly" in text
         assert ("… and 2 more (--json lists them)" in text) == show_texts
     scores = TransferScores.from_matrix(np.eye(6) + np.linspace(0, 1, 36).reshape(6, 6), list("abcdef"))
-    pairs = find_pairs("a", scores, dict.fromkeys("abcdef", 0), rule="any")
+    pairs = find_pairs("a", scores, dict.fromkeys("abcdef", 0))
     assert {pair.similarity for pair in pairs} == {None}
     cluster = explain_cluster("a", dict.fromkeys("abcdef", 0), confidence=0.5, pairs=pairs, **PLAIN)  # type: ignore[arg-type]
     shown = io.StringIO()

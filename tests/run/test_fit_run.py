@@ -65,7 +65,6 @@ def test_the_run_has_what_people_and_models_need() -> None:
         "task": "task 5",
         "cluster": "",
         "confidence": "",
-        "spectral_cluster": "",
         "private": "yes",
         "learned": "yes",
         "quarantined": "",

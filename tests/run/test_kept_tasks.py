@@ -10,7 +10,7 @@ import tiny_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robusttc.clustering.old.estimator import RobustTaskClustering
+from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
@@ -87,20 +87,17 @@ def test_a_finished_run_has_its_tasks_scores_and_similarities() -> None:
     assert opened.tasks == TaskSet(sorted(given, key=lambda task: task.name))
     assert opened.scores is not None
     assert opened.similarity is not None
-    again = RobustTaskClustering(2, remove_donor_effect=True).fit(opened.scores)
+    again = RobustTaskClustering(2).fit(opened.scores)
     wanted = similarity_of(again)
     assert opened.similarity.task_names == wanted.task_names
-    X = again.similarity_.dense()
+    X = again.embedding_ @ again.embedding_.T
     np.testing.assert_allclose(opened.similarity.dense(), X, atol=1e-12)
     assert opened.similarity.between("task 0", "task 3") == pytest.approx(X[0, 3], abs=1e-12)
     np.testing.assert_allclose(opened.similarity.row("task 2"), X[2], atol=1e-12)
-    np.testing.assert_array_equal(opened.similarity.errors.toarray(), again.errors_.toarray())
-    # The verdicts are Y, with -1 in the place of 0, and without its diagonal.
-    Y = again.filtered_.Y.toarray() * 2 - again.filtered_.observed.toarray()
-    np.fill_diagonal(Y, 0)
-    np.testing.assert_array_equal(opened.similarity.verdicts.toarray(), Y)
-    assert opened.diagnosis is not None
-    assert opened.diagnosis["verdict"] == again.diagnosis_.verdict
+    pairs = again.pairs_
+    np.testing.assert_allclose(opened.similarity.same_group[pairs.first, pairs.second], pairs.same_group)
+    np.testing.assert_allclose(opened.similarity.outliers[pairs.second, pairs.first], pairs.outlier)
+    assert opened.verdict == again.verdict_.as_dict()
 
 
 def test_similarities_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
         1: ("task 1", "task 3", "task 5"),
     }
     assert groups.by_name == LABELS
-    assert groups.is_sure
+    assert groups.certificate["converged"]
 
     class Learner:
         starts_ = {0: "shared"}  # noqa: RUF012
@@ -143,9 +143,9 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
 
     with RunStore.create(tmp_path / "run", Identity({}, {}, {})) as store:
         for certificate, learner, expected in (
-            ({"converged": False, "message": ""}, Learner, 1),
-            ({"converged": True, "message": ""}, Learner, 0),
-            ({"converged": False, "message": "x"}, None, 0),
+            ({"converged": False, "sentence": "Not proven."}, Learner, 1),
+            ({"converged": True, "sentence": "Proven."}, Learner, 0),
+            ({"converged": False, "sentence": "Not proven."}, None, 0),
         ):
             made = Stages(tmp_path / "run", store, HERE, FitConfiguration())
             other = dataclasses.replace(groups, certificate=certificate)

@@ -6,14 +6,17 @@ import csv
 import os
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robusttc.cli.clustering_view import show_clustering
+from robusttc.cli.clustering_view import find_sources_only, show_clustering
 from robusttc.cli.console import output_console, print_json, show_working
 from robusttc.cli.reading import Seed
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
+
+if TYPE_CHECKING:
+    from robusttc.scores import TransferScores
 
 __all__ = ["as_document", "cluster", "write_clusters"]
 
@@ -30,27 +33,28 @@ def cluster(
         "clusters.csv"
     ),
     plot: Annotated[Path | None, typer.Option(help="A picture of the clustering: .png or .svg.")] = None,
+    strategy: Annotated[
+        str, typer.Option(metavar="default|paper", help="Complete the scores, or Algorithm 1 of the paper.")
+    ] = "default",
     rule: Annotated[
-        str, typer.Option(help="The filter: both (Eq. 1) or any (the paper's largest set).")
+        str, typer.Option(metavar="both|any", help="The filter of Eq. 1, for strategy paper.")
     ] = "both",
-    remove_donor_effect: Annotated[
-        bool, typer.Option("--remove-donor-effect", help="Take out that some tasks serve everybody well.")
-    ] = False,
     average_duplicates: Annotated[
         bool, typer.Option("--average-duplicates", help="Average a pair that is measured twice.")
     ] = False,
     lam: Annotated[
-        str, typer.Option("--lambda", metavar="X|auto", help="The weight of errors in Eq. 2.")
+        str,
+        typer.Option("--lambda", metavar="X|auto", help="The weight of errors in Eq. 2, for strategy paper."),
     ] = "auto",
     seed: Seed = 0,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> int:
-    """Cluster tasks from their transfer scores, and say how sure that is.
+    """Cluster tasks from their transfer scores, and test on held-out pairs whether the clusters are real.
 
-    Ends with code 3 where the clusters are not certified.
+    Ends with code 3 if the completion did not converge. That there are no groups is a result: code 0.
     """
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
-    from robusttc.clustering.old.estimator import RobustTaskClustering
+    from robusttc.clustering.estimator import RobustTaskClustering
     from robusttc.report.heatmap import check_format, draw_heatmap
     from robusttc.scores import read_scores
 
@@ -58,14 +62,14 @@ def cluster(
         check_format(plot)
     estimator = RobustTaskClustering(
         n_clusters=parse_number("--clusters", clusters, int),
+        strategy=strategy,
         rule=rule,
-        remove_donor_effect=remove_donor_effect,
         lam=parse_number("--lambda", lam, float),
         random_state=seed,
     )
     measured = read_scores(scores, duplicates="average" if average_duplicates else "error")
     with show_working(f"Clustering {len(measured.task_names):,} tasks"), warnings.catch_warnings():
-        # What is doubtful is part of the diagnosis and of the exit code.
+        # What is doubtful is part of the certificate and of the exit code.
         warnings.simplefilter("ignore", DoubtWarning)
         estimator.fit(measured)
     write_clusters(estimator, out)
@@ -73,11 +77,10 @@ def cluster(
         with show_working(f"Drawing {plot}"):
             draw_heatmap(measured, estimator, plot)
     if json:
-        print_json(as_document(estimator))
+        print_json(as_document(estimator, measured))
     else:
-        show_clustering(output_console(), estimator, [str(out)] + ([str(plot)] if plot else []))
-    sure = estimator.certificate_.converged and estimator.diagnosis_.verdict == "certified"
-    return int(ExitCode.DONE if sure else ExitCode.DOUBT)
+        show_clustering(output_console(), estimator, measured, [str(out)] + ([str(plot)] if plot else []))
+    return int(ExitCode.DONE if estimator.certificate_.converged else ExitCode.DOUBT)
 
 
 def parse_number(option: str, given: str, kind: type) -> Any:
@@ -112,10 +115,8 @@ def write_clusters(estimator: Any, path: Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def as_document(estimator: Any) -> dict[str, Any]:
-    """Give the clustering as a JSON document."""
-    certificate = estimator.certificate_
-    window = certificate.window
+def as_document(estimator: Any, scores: TransferScores) -> dict[str, Any]:
+    """Return the clustering as a JSON document."""
     return {
         "n_clusters": int(estimator.n_clusters_),
         "why_this_number": estimator.n_clusters_reason_,
@@ -125,18 +126,7 @@ def as_document(estimator: Any) -> dict[str, Any]:
                 estimator.task_names_, estimator.labels_.tolist(), estimator.confidence_.tolist(), strict=True
             )
         ],
-        "certificate": {
-            "gap": certificate.gap,
-            "converged": bool(certificate.converged),
-            "method": certificate.method,
-            "lambda": certificate.lam,
-            "lambda_window": None if window is None else [finite(window.low), finite(window.high)],
-            "message": certificate.message,
-        },
-        "diagnosis": estimator.diagnosis_.as_dict(),
+        "sources_only": list(find_sources_only(scores)),
+        "certificate": estimator.certificate_.as_dict(),
+        "verdict": estimator.verdict_.as_dict(),
     }
-
-
-def finite(number: float) -> float | None:
-    """Give a number that JSON has."""
-    return number if abs(number) < float("inf") else None

@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from robusttc.cli.inspection_view import say
+from robusttc.wording import count
 
-__all__ = ["show_clustering"]
+if TYPE_CHECKING:
+    from robusttc.scores import TransferScores
+
+__all__ = ["find_sources_only", "show_clustering"]
 
 MAX_NAMES = 8
 
 
-def show_clustering(console: Console, estimator: Any, written: Sequence[str]) -> None:
-    """Print the clusters, how sure they are, and what to do next."""
+def show_clustering(console: Console, estimator: Any, scores: TransferScores, written: Sequence[str]) -> None:
+    """Print the clusters, the verdict, the certificate, and what to do next."""
     for number, names in estimator.clusters_.items():
-        shown = ", ".join(names[:MAX_NAMES])
-        more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-        say(console, f"cluster {number} ({len(names):,} tasks): {shown}{more}")
+        say(console, f"cluster {number} ({count(len(names), 'task')}): {list_some(names)}")
     alone = [name for name, label in zip(estimator.task_names_, estimator.labels_, strict=True) if label < 0]
     if alone:
-        more = f" and {len(alone) - MAX_NAMES:,} more" if len(alone) > MAX_NAMES else ""
-        say(console, f"no cluster ({len(alone):,} tasks): {', '.join(alone[:MAX_NAMES])}{more}")
+        say(console, f"no cluster ({count(len(alone), 'task')}, too few measured pairs): {list_some(alone)}")
+    one_way = find_sources_only(scores)
+    if one_way:
+        say(
+            console,
+            f"Sources only ({count(len(one_way), 'task')}): {list_some(one_way)}. No score has them as a "
+            "target, so their clusters rest on one direction.",
+        )
     say(console, f"\nNumber of clusters: {estimator.n_clusters_} ({estimator.n_clusters_reason_}).")
-    diagnosis, certificate = estimator.diagnosis_, estimator.certificate_
-    say(console, diagnosis.sentence)
-    if certificate.n_components:
-        window = certificate.window
-        limits = "" if window is None else f", window {window.low:.3g} to {window.high:.3g}"
-        proof = f"Certified gap {certificate.gap:.1e} at lambda {certificate.lam:.3g}{limits}"
-        say(console, f"{proof} ({certificate.method}).")
-    if certificate.message:
-        say(console, certificate.message[0].upper() + certificate.message[1:] + ".")
-    for advice in diagnosis.advice:
+    say(console, estimator.verdict_.sentence)
+    say(console, estimator.certificate_.sentence)
+    for advice in estimator.verdict_.advice:
         say(console, f"  • {advice}")
     say(console, f"\nWritten: {', '.join(written)}")
+
+
+def list_some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
+
+
+def find_sources_only(scores: TransferScores) -> tuple[str, ...]:
+    """Return the tasks that are sources of scores and never a target, where others are both."""
+    off = scores.off_diagonal
+    sources, targets = set(scores.source[off].tolist()), set(scores.target[off].tolist())
+    return tuple(scores.task_names[task] for task in sorted(sources - targets)) if sources & targets else ()

@@ -76,13 +76,8 @@ def show_pairs(console: Console, pairs: Sequence[MeasuredPair], limit: int) -> N
         title(console, f"Measured pairs that speak {words} (score ± half of its 95 % interval)")
         # Tasks that came later were not completed, and have neither.
         has_matrices = any(pair.similarity is not None for pair in chosen)
-        headings = (
-            "cluster",
-            "helps this one",
-            "is helped",
-            "verdict",
-            *(("X", "E") if has_matrices else ()),
-        )
+        more = ("similarity", "outlier") if has_matrices else ()
+        headings = ("cluster", "helps this one", "is helped", "same group", *more)
         table = make_table("task", *headings)
         for pair in cut(chosen, limit):
             table.add_row(
@@ -90,8 +85,8 @@ def show_pairs(console: Console, pairs: Sequence[MeasuredPair], limit: int) -> N
                 str(pair.cluster) if pair.cluster >= 0 else "",
                 say_score(pair.to_task),
                 say_score(pair.from_task),
-                {"same": "same", "different": "differ"}.get(pair.verdict, "?"),
-                *((number(pair.similarity), number(pair.error)) if has_matrices else ()),
+                "" if pair.same_group is None else f"{pair.same_group:.0%}",
+                *((number(pair.similarity), number(pair.outlier)) if has_matrices else ()),
             )
         print_table(console, table)
         say_more(console, len(chosen), len(cut(chosen, limit)))

@@ -39,7 +39,6 @@ def fit(
     kind: given.Kind = None,
     clusters: given.Clusters = None,
     rule: given.Rule = None,
-    remove_donor_effect: given.DonorEffect = None,
     strategy: given.Strategy = None,
     cluster_models: given.ClusterModels = None,
     tune: given.Tune = None,
@@ -86,7 +85,6 @@ def fit(
             "kind": kind,
             "clusters": clusters,
             "rule": rule,
-            "remove_donor_effect": remove_donor_effect,
             "strategy": strategy,
             "cluster_models": cluster_models,
             "tune": tune,
@@ -157,6 +155,7 @@ def check_place(out: Path) -> bool:
 
 def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execution) -> None:
     """Say what a fit will cost, and ask a person at a terminal whether a long one is meant."""
+    from robusttc.clustering.stop_rule import StopRule
     from robusttc.encoders.choosing import make_encoder
     from robusttc.run.learnable import sort_tasks
     from robusttc.run.learning_cost import estimate_learning
@@ -178,6 +177,7 @@ def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execut
             encoder=encoder,
             pairs=configuration.pairs,
             kind=configuration.kind,
+            stop=StopRule(),
             n_workers=execution.workers,
             device=configuration.device,
             random_state=configuration.seed,

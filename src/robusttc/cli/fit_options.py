@@ -13,7 +13,6 @@ __all__ = [
     "ConfigFile",
     "Delimiter",
     "Device",
-    "DonorEffect",
     "Encoder",
     "Encoding",
     "ExecutorName",
@@ -77,19 +76,15 @@ Pairs = Annotated[
     ),
 ]
 Clusters = Annotated[str | None, typer.Option(metavar="K|auto", help="How many clusters.  [default: auto]")]
-Rule = Annotated[str | None, typer.Option(metavar="both|any", help="The filter of scores.  [default: both]")]
-DonorEffect = Annotated[
-    bool | None,
-    typer.Option(
-        "--remove-donor-effect/--keep-donor-effect",
-        help="Take out that some tasks serve everybody well.  [default: remove]",
-    ),
+Rule = Annotated[
+    str | None,
+    typer.Option(metavar="both|any", help="The filter of scores (Eq. 1) of strategy paper.  [default: both]"),
 ]
 Strategy = Annotated[
     str | None,
     typer.Option(
         metavar="blend|paper",
-        help="Averages of own, shared and cluster models, or the paper's.  [default: blend]",
+        help="Averages of own, shared and cluster models, or all as in the paper.  [default: blend]",
     ),
 ]
 ClusterModels = Annotated[

@@ -93,17 +93,19 @@ def measure(
         seed=seed,
     )
     # Late, so that the other commands do not wait for SciPy and torch.
+    from robusttc.clustering.stop_rule import StopRule
     from robusttc.encoders.choosing import make_encoder
     from robusttc.scores import read_scores
     from robusttc.transfer.cost import estimate_cost
     from robusttc.transfer.measure import measure_transfer
-    from robusttc.transfer.pairs import parse_pairs
+    from robusttc.transfer.pairs import count_entries, parse_pairs
     from robusttc.transfer.settings import TransferSettings
     from robusttc.work.process_executor import check_workers
 
     settings = TransferSettings(kind=kind)
     chosen_pairs = parse_pairs(pairs)
     check_workers(workers)
+    rule = StopRule()
     chosen = make_encoder(encoder, vectors=vectors, model=model, device=device)
     loaded = read_aloud(tasks, options).tasks
     measured = None if extend is None else read_scores(extend)
@@ -115,6 +117,7 @@ def measure(
                 pairs=chosen_pairs,
                 settings=settings,
                 measured=measured,
+                stop=rule,
                 n_workers=workers,
                 device=device,
                 random_state=seed,
@@ -127,6 +130,7 @@ def measure(
                 pairs=chosen_pairs,
                 settings=settings,
                 measured=measured,
+                stop=rule,
                 n_workers=workers,
                 device=device,
                 random_state=seed,
@@ -139,8 +143,11 @@ def measure(
     console = output_console()
     new = "" if measured is None else f", {len(scores) - len(measured):,} of them new"
     say(console, f"{len(scores):,} scores between {scores.n_tasks:,} tasks in {out}{new}.")
+    stopped = rule.summary(len(scores), count_entries(len(loaded), chosen_pairs))
+    if stopped is not None:
+        say(console, f"{stopped['sentence']} --pairs all --extend measures the rest.")
     show_reliability(console, scores)
-    following = command_line("cluster", out, "--remove-donor-effect", "--plot", "clusters.png")
+    following = command_line("cluster", out, "--plot", "clusters.png")
     say(console, f"\nNext: {following}")
 
 

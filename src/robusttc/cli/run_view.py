@@ -38,6 +38,10 @@ def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None
     tasks = summary["tasks"]
     private = f", {tasks['n_private']:,} of them private" if tasks["n_private"] else ""
     say(console, f"{count(tasks['n'], 'task')}{private}, {count(tasks['n_rows'], 'row')}.")
+    # Runs of earlier versions do not have it.
+    stopped = (summary["transfer"] or {}).get("stopped_early")
+    if stopped is not None:
+        say(console, stopped["sentence"])
     show_clusters(console, summary)
     for part, title in (("multitask", "Multi-task"), ("fewshot", "Few-shot")):
         verdict = (summary[part] or {}).get("verdict")

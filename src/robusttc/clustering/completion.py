@@ -16,6 +16,7 @@ from scipy import sparse
 
 from robusttc.clustering.problem import Factors, Floats, Penalties, Problem, make_problem
 from robusttc.clustering.solvers import Solution, residuals, solve_absolute, solve_smooth
+from robusttc.clustering.spectral import embed
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.scores import TransferScores
@@ -32,12 +33,19 @@ __all__ = [
 ]
 
 # In units of the square root of the mean number of scores of a task.
-TAUS = (1.3, 0.9, 0.62, 0.43, 0.3, 0.2, 0.14)
+TAUS = (1.7, 1.25, 0.9, 0.62, 0.43, 0.3, 0.2, 0.14)
 REST_RATIOS = (2.0, 1.3)
 ROW_PENALTIES = (1.5, 15.0)
 FEATURE_SHARES = (0.3, 0.6)
-COLUMN_PENALTY = 10.0
+DEBIASING = (0.0, 0.5, 1.0)
+COLUMN_PENALTY = 2.5
 ROUGH = 3e-3  # the gap that is enough to compare settings
+ROUGH_ROUNDS = 5
+WORSE = 1.03  # a held-out loss so many times the lowest ends the path of debiased fits
+CLUSTER_TAUS = (0.62, 0.43, 0.3, 0.2)
+GAIN = 0.999  # a change of a setting has to lower the held-out loss to this share
+CLEARLY = 5.0  # standard errors by which debiasing has to lower it
+MAX_HELD_OUT = 100_000  # pairs of a fold
 MAX_FEATURES = 48
 LAMBDAS = (0.5, 0.7, 1.0, 1.4, 2.0)  # of Eq. 2, in units of one over that square root
 
@@ -58,6 +66,8 @@ class Setting:
         Whether scores with a smaller standard error count more.
     features
         The share of task features in what is expected before any score: omega.
+    debias
+        How much of the shrinkage by the nuclear norms is undone in predictions: 0 (none of it) to 1.
     """
 
     tau: float
@@ -65,11 +75,36 @@ class Setting:
     row: float = 5.0
     weighted: bool = False
     features: float = 0.0
+    debias: float = 0.0
 
     def penalties(self, problem: Problem, delta: float) -> Penalties:
         """Return the penalties of the program for a problem."""
         tau = self.tau * float(np.sqrt(problem.degree))
         return Penalties(tau, self.rest * tau, self.rest * tau, self.row, COLUMN_PENALTY, delta)
+
+    def predictor(self, problem: Problem, factors: Factors, delta: float) -> Factors:
+        """Return the factors of the tasks that predict: those of the optimum, debiased.
+
+        A penalty t on a nuclear norm makes every size of a direction smaller by t n / d, with d scores a task
+        (exactly so where all pairs are measured); `debias` of it is added to the directions that are left.
+        """
+        if self.debias > 0:
+            pay, reach = self.penalties(problem, delta), self.debias * problem.n / problem.degree
+            skew = stretch(factors.P, 0.5 * reach * pay.skew)
+            factors = replace(
+                factors,
+                U=factors.U * stretch(factors.U, reach * pay.positive),
+                V=factors.V * stretch(factors.V, reach * pay.negative),
+                P=factors.P * skew,
+                Q=factors.Q * skew,
+            )
+        return factors.expanded(problem)
+
+
+def stretch(part: Floats, added: float) -> Floats:
+    """Return what to multiply orthogonal columns by, so that `added` is added to their squared lengths."""
+    squares = np.sum(part**2, axis=0)
+    return np.asarray(np.sqrt((squares + added) / np.maximum(squares, 1e-300)))
 
 
 @dataclass(eq=False)
@@ -82,6 +117,7 @@ class Fold:
     held_values: Floats
     factors: Factors | None = None
     coordinates: Factors | None = None
+    points: Floats | None = None
 
     def errors(self, delta: float) -> Floats:
         """Return the loss of each held-out score."""
@@ -106,8 +142,10 @@ class Completion:
         The program that was solved, and its certified solution.
     setting, errors
         What cross-validation chose, and the mean held-out loss of each setting it tried.
+    points
+        The tasks as points to cluster: see `place_tasks`.
     folds
-        The folds, with the factors of the chosen setting.
+        The folds, with the factors and points of the chosen setting.
     delta
         The Huber threshold.
     """
@@ -117,14 +155,15 @@ class Completion:
     solution: Solution
     setting: Setting
     errors: dict[Setting, float]
+    points: Floats
     folds: list[Fold]
     delta: float
     residuals: Floats = field(repr=False)
 
     @property
     def factors(self) -> Factors:
-        """The factors of the tasks."""
-        return self.solution.factors.expanded(self.problem)
+        """The factors of the tasks that predict: see `Setting.predictor`."""
+        return self.setting.predictor(self.problem, self.solution.factors, self.delta)
 
     @property
     def explained(self) -> float:
@@ -173,15 +212,38 @@ def complete_scores(
         folds = [fold for fold in make_folds(scores, data, seed) if len(fold.held_values)]
         setting = Setting(0.6)
         if folds:
-            search = choose_setting(folds, basis, delta)
-            setting, errors = search.best, search.errors
+            search, setting = choose_setting(folds, basis, delta)
+            errors = search.errors
     problem = problem_of(data, basis, setting)
     start = None
     if folds and len(folds) == 1 and folds[0].coordinates is not None:
         start = folds[0].coordinates
     solution = solve_smooth(problem, setting.penalties(problem, delta), start=start, tol=tol, seed=seed)
     left = residuals(problem, solution.factors)
-    return Completion(data, problem, solution, setting, errors, folds, delta, left)
+    points = place_tasks(problem, setting, solution.factors, delta)
+    for fold in folds:
+        if fold.coordinates is not None:
+            own = problem_of(fold.data, basis, setting)
+            fold.points = place_tasks(own, setting, fold.coordinates, delta)
+    return Completion(data, problem, solution, setting, errors, points, folds, delta, left)
+
+
+def place_tasks(problem: Problem, setting: Setting, coordinates: Factors, delta: float) -> Floats:
+    """Return the tasks as points of length 1 at most; their products are cosines of rows of X.
+
+    With few scores the penalty that predicts best is a noisy choice, and the clusters hang on it more than
+    predictions do: the cosines are averaged over X at four penalties. Where debiasing is chosen, groups stand
+    out clearly, and X at the chosen penalty is enough.
+    """
+    if setting.debias > 0:
+        return embed(setting.predictor(problem, coordinates, delta).U)
+    found: list[Floats] = []
+    warm: Factors | None = None
+    for tau in CLUSTER_TAUS:
+        penalties = replace(setting, tau=tau, rest=np.inf).penalties(problem, delta)
+        warm = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS).factors
+        found.append(embed(problem.expand(warm.U)))
+    return np.asarray(np.hstack(found) / np.sqrt(len(found)))
 
 
 def problem_of(data: Standardised, features: Floats | None, setting: Setting) -> Problem:
@@ -204,7 +266,7 @@ def leading_features(features: Floats) -> Floats:
 
 def count_folds(n_pairs: int) -> int:
     """Return how many folds so many pairs are worth: few pairs cannot spare many, many need no averaging."""
-    return 10 if n_pairs < 600 else 5 if n_pairs < 5_000 else 3 if n_pairs < 100_000 else 1
+    return 10 if n_pairs < 600 else 5 if n_pairs < 5_000 else 3 if n_pairs < 40_000 else 1
 
 
 def fit_halves(
@@ -216,7 +278,8 @@ def fit_halves(
     for half in halves:
         problem = problem_of(half.data, basis, completion.setting)
         penalties = completion.setting.penalties(problem, completion.delta)
-        half.factors = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=8).factors.expanded(problem)
+        found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS)
+        half.points = place_tasks(problem, completion.setting, found.factors, completion.delta)
     return halves
 
 
@@ -231,7 +294,9 @@ def make_folds(
     n_folds = n_folds or count_folds(len(pairs))
     shuffled = np.random.default_rng(seed).permutation(len(pairs))
     fold_of = np.empty(len(pairs), dtype=np.int64)
-    fold_of[shuffled] = np.arange(len(pairs)) % (n_folds if n_folds > 1 else 10)
+    fold_of[shuffled] = np.arange(len(pairs)) % (
+        n_folds if n_folds > 1 else max(10, len(pairs) // MAX_HELD_OUT)
+    )
     for number in range(n_folds):
         held = fold_of[pair] == number
         trained = standardise(scores, method=data.method, places=data.places[~held])
@@ -249,54 +314,98 @@ class Search:
         self.features = features
         self.delta = delta
         self.errors: dict[Setting, float] = {}
-        self._kept: dict[Setting, list[tuple[Factors | None, Factors | None]]] = {}
+        self._coordinates: dict[Setting, list[Factors]] = {}
+        self._losses: dict[Setting, NDArray[np.float32]] = {}
 
     @property
     def best(self) -> Setting:
-        """The setting with the lowest held-out loss."""
-        return min(self.errors, key=lambda setting: self.errors[setting])
+        """The setting with the lowest held-out loss; a debiased one if it is clearly better."""
+        plain, debiased = self.lowest(debiased=False), self.lowest(debiased=True)
+        return debiased if self.is_clearly_better(debiased, plain) else plain
+
+    def is_clearly_better(self, one: Setting, other: Setting) -> bool:
+        """Return whether one setting predicts held-out scores clearly better."""
+        gain = self._losses[other] - self._losses[one]
+        return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
+
+    def lowest(self, *, debiased: bool) -> Setting:
+        """Return the setting with the lowest held-out loss, with or without debiasing."""
+        settings = [setting for setting in self.errors if (setting.debias > 0) == debiased]
+        return min(settings, key=lambda setting: self.errors[setting])
 
     def attempt(self, setting: Setting, *, start: Setting | None = None) -> None:
-        """Fit all folds, from the factors of another setting if one is named."""
-        if start is not None:
-            self.restore(start)
-        found = []
-        for fold in self.folds:
+        """Fit all folds, from the factors of another setting if one is named.
+
+        Debiasing changes predictions only, so one fit serves all of its values.
+        """
+        setting = replace(setting, debias=0.0)
+        found, losses = [], []
+        for number, fold in enumerate(self.folds):
             problem = problem_of(fold.data, self.features, setting)
-            warm = fold.coordinates if start is not None else None
+            warm = None if start is None else self._coordinates[replace(start, debias=0.0)][number]
             penalties = setting.penalties(problem, self.delta)
-            solution = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=8)
-            fold.coordinates, fold.factors = solution.factors, solution.factors.expanded(problem)
-            found.append(fold.errors(self.delta))
-        self.errors[setting] = float(np.concatenate(found).mean())
-        self._kept[setting] = [(fold.factors, fold.coordinates) for fold in self.folds]
+            solution = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS)
+            found.append(solution.factors)
+            own = []
+            for debias in DEBIASING:
+                tried = replace(setting, debias=debias)
+                fold.factors = tried.predictor(problem, solution.factors, self.delta)
+                own.append(fold.errors(self.delta))
+            losses.append(np.array(own))
+        self._coordinates[setting] = found
+        for debias, loss in zip(DEBIASING, np.concatenate(losses, axis=1), strict=True):
+            tried = replace(setting, debias=debias)
+            self.errors[tried], self._losses[tried] = float(loss.mean()), loss.astype(np.float32)
 
     def restore(self, setting: Setting) -> None:
         """Give the folds the factors of a setting."""
-        for fold, (factors, coordinates) in zip(self.folds, self._kept[setting], strict=True):
-            fold.factors, fold.coordinates = factors, coordinates
+        coordinates = self._coordinates[replace(setting, debias=0.0)]
+        for fold, own in zip(self.folds, coordinates, strict=True):
+            problem = problem_of(fold.data, self.features, setting)
+            fold.coordinates = own
+            fold.factors = setting.predictor(problem, own, self.delta)
 
 
-def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> Search:
+def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> tuple[Search, Setting]:
     """Choose by held-out loss: tau along a path, then the other penalties one at a time."""
     search = Search(folds, features, delta)
-    before: Setting | None = None
-    for number, tau in enumerate(TAUS):
-        search.attempt(Setting(tau), start=before)
-        before = Setting(tau)
-        if TAUS.index(search.best.tau) <= number - 2:
-            break
+    follow_path(search)
+    chosen = search.best
     alternatives: list[dict[str, Any]] = [{"rest": ratio} for ratio in REST_RATIOS]
     alternatives += [{"row": row} for row in ROW_PENALTIES]
     if any(np.ptp(fold.data.weights) > 0 for fold in folds if len(fold.data.weights)):
         alternatives.append({"weighted": True})
     for change in alternatives:
-        search.attempt(replace(search.best, **change), start=search.best)
+        changed = replace(chosen, **change)
+        search.attempt(changed, start=chosen)
+        if search.errors[changed] < GAIN * search.errors[chosen]:
+            chosen = changed
     for share in FEATURE_SHARES if features is not None else ():
         for factor in (1.0, 1.5):
-            search.attempt(replace(search.best, features=share, tau=factor * search.best.tau))
-    search.restore(search.best)
-    return search
+            changed = replace(chosen, features=share, tau=factor * chosen.tau)
+            search.attempt(changed)
+            if search.errors[changed] < GAIN * search.errors[chosen]:
+                chosen = changed
+    search.restore(chosen)
+    return search, chosen
+
+
+def follow_path(search: Search) -> None:
+    """Try lower and lower values of tau, each from the one before, until held-out pairs are predicted worse.
+
+    The lower tau, the longer a fit takes. Where debiased fits are clearly better, their losses end the path.
+    """
+    before: Setting | None = None
+    n_worse = 0
+    for tau in TAUS:
+        search.attempt(Setting(tau), start=before)
+        before = Setting(tau)
+        plain, debiased = search.lowest(debiased=False), search.lowest(debiased=True)
+        n_worse = 0 if plain.tau == tau else n_worse + 1
+        here = min(search.errors[replace(before, debias=debias)] for debias in DEBIASING if debias > 0)
+        is_past = here > WORSE * search.errors[debiased]
+        if n_worse == 2 or (is_past and search.is_clearly_better(debiased, plain)):
+            break
 
 
 def huber(values: Floats, delta: float) -> Floats:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,13 @@ class Certificate:
     objective: float
     rank: int
     sentence: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; a gap that is not finite becomes None."""
+        return {
+            name: value if value == value and value != np.inf else None
+            for name, value in asdict(self).items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +150,8 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The posterior probability of each task's cluster given its measured pairs; 0 for no cluster.
     similarity_
         The completed similarity X as factors: a `CompletionResult`.
+    embedding_
+        The tasks as points: their products are the cosines of the centred rows of X, which are clustered.
     certificate_
         How near the optimum that is: a `Certificate`.
     verdict_
@@ -169,6 +178,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_clusters_reason_: str
     confidence_: Floats
     similarity_: CompletionResult
+    embedding_: Floats
     certificate_: Certificate
     verdict_: Verdict
     pairs_: PairEvidence
@@ -257,6 +267,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.n_clusters_reason_ = found.reason
         self.confidence_ = found.confidence[place]
         self.similarity_ = reorder(found.similarity, place)
+        self.embedding_ = found.points[place]
         self.certificate_ = certify(found.similarity)
         self.verdict_ = found.verdict
         self.pairs_ = reorder_pairs(found.pairs, order)
@@ -348,6 +359,7 @@ class Fitted:
     reason: str
     tree: Tree | None
     completion: Completion | None
+    points: Floats
 
 
 def check_features(features: Floats | None, n_tasks: int) -> Floats | None:
@@ -386,7 +398,7 @@ def fit_default(
     chosen = n_clusters or (number.chosen if number else 1)
     if n_clusters in (1, n):
         active[:] = True
-    tree = build_tree(embed(factors.U[active]), seed)
+    tree = build_tree(completion.points[active], seed)
     leaf_of = np.full(n, -1, dtype=np.int64)
     leaf_of[active] = tree.leaf_of
     tree = replace(tree, leaf_of=leaf_of)
@@ -404,7 +416,7 @@ def fit_default(
     pairs = PairEvidence(first, second, groups.posterior(value), outliers)
     reason = explain_number(n_clusters, chosen, labels, number)
     confidence = find_confidence(labels, first, second, value, groups)
-    return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion)
+    return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion, completion.points)
 
 
 def judge_halves(halves: list[Fold], labels: Labels, seed: int) -> list[HeldOutPairs]:
@@ -412,9 +424,9 @@ def judge_halves(halves: list[Fold], labels: Labels, seed: int) -> list[HeldOutP
     n_clusters = int(labels.max(initial=-1)) + 1
     held = []
     for half in halves if n_clusters > 1 else []:
-        if half.factors is None:
+        if half.points is None:
             raise AssertionError("the halves are fitted")
-        own = cut(build_tree(embed(half.factors.U), seed), n_clusters)
+        own = cut(build_tree(half.points, seed), n_clusters)
         rows, columns = half.held_rows, half.held_columns
         held.append(HeldOutPairs(rows, columns, half.held_values, own[rows] == own[columns]))
     return held
@@ -523,7 +535,7 @@ def fit_paper(
     reason = "given" if n_clusters else "the largest gap of the eigenvalues of X"
     if n_clusters and int(labels.max(initial=-1)) + 1 < n_clusters:
         reason = f"{n_clusters} were given, but X tells no more apart"
-    return Fitted(labels, confidence, similarity, verdict, evidence, reason, None, None)
+    return Fitted(labels, confidence, similarity, verdict, evidence, reason, None, None, embed(U))
 
 
 def complete_filtered(

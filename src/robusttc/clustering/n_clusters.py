@@ -17,9 +17,19 @@ from scipy.stats import norm
 
 from robusttc.clustering.completion import Fold
 from robusttc.clustering.problem import Floats, Labels
-from robusttc.clustering.spectral import build_tree, cut, embed
+from robusttc.clustering.spectral import build_tree, cut
+from robusttc.clustering.standardise import standardise
+from robusttc.scores import TransferScores
 
-__all__ = ["NumberOfClusters", "TwoGroups", "candidates", "choose_n_clusters", "fit_two_groups", "pair_means"]
+__all__ = [
+    "NumberOfClusters",
+    "TwoGroups",
+    "candidates",
+    "choose_n_clusters",
+    "fit_two_groups",
+    "pair_means",
+    "pair_values",
+]
 
 TOLERATED = 0.5  # standard errors that a smaller number of clusters may lose
 
@@ -84,6 +94,14 @@ def pair_means(rows: Labels, columns: Labels, values: Floats, n: int) -> tuple[L
     return pairs // n, pairs % n, means
 
 
+def pair_values(scores: TransferScores) -> tuple[Labels, Labels, Floats]:
+    """Return the measured pairs and their standardised scores less the row means, mean of both directions."""
+    data = standardise(scores, method="standard")
+    counts = np.maximum(np.bincount(data.rows, minlength=data.n), 1)
+    means = np.bincount(data.rows, weights=data.values, minlength=data.n) / counts
+    return pair_means(data.rows, data.columns, data.values - means[data.rows], data.n)
+
+
 def candidates(n: int) -> tuple[int, ...]:
     """Return the numbers of clusters to try."""
     most = min(n - 1, max(6, int(2.5 * np.sqrt(n))), 60)
@@ -98,9 +116,9 @@ def choose_n_clusters(folds: list[Fold], n: int, seed: int) -> NumberOfClusters:
     tried = candidates(n)
     gains: list[Floats] = []  # a fold: numbers tried x held-out pairs
     for fold in folds:
-        if fold.factors is None:
+        if fold.factors is None or fold.points is None:
             raise AssertionError("the folds are fitted")
-        tree = build_tree(embed(fold.factors.U), seed)
+        tree = build_tree(fold.points, seed)
         labels = [cut(tree, number) for number in tried]
         a, b, data = fold.factors.a, fold.factors.b, fold.data
         first, second, train = pair_means(

@@ -256,7 +256,12 @@ def solve_smooth(
         flat = program.flatten(factors)
         if round_number or start is not None:
             # No test on the decrease: a new direction starts small, and would end the search at once.
-            options: Any = {"maxiter": 100, "maxcor": 15, "ftol": 0.0, "gtol": 0.03 * tol}
+            options: Any = {
+                "maxiter": 100 if tol < 1e-3 else 40,
+                "maxcor": 15,
+                "ftol": 0.0,
+                "gtol": 0.03 * tol,
+            }
             objective_of: Any = program
             flat = minimize(objective_of, flat, jac=True, method="L-BFGS-B", options=options).x
         objective, _ = program(flat)

@@ -39,16 +39,16 @@ class Blocks:
     observed
         How many scores that is the mean of.
     similar, different
-        How many of the pairs belong together, and do not, by Eq. 1.
+        How many of the measured pairs are more likely of one group, and of two, by their own scores.
     """
 
     def __init__(self, space: TaskSpace) -> None:
         self.numbers = space.numbers
         members = (space.labels == np.array(self.numbers, dtype=np.int64)[:, None]).astype(np.float64)
         self.sizes = members.sum(axis=1)
-        sums = members @ space.eigenvectors  # cluster x rank
-        itself = np.einsum("ir,r,ir->i", space.eigenvectors, space.eigenvalues, space.eigenvectors)
-        total, pairs = (sums * space.eigenvalues) @ sums.T, np.outer(self.sizes, self.sizes)
+        sums = members @ space.points  # cluster x rank
+        itself = np.einsum("ir,ir->i", space.points, space.points)
+        total, pairs = sums @ sums.T, np.outer(self.sizes, self.sizes)
         several = self.sizes > 1
         total[several, several] -= (members @ itself)[several]
         pairs[several, several] -= self.sizes[several]
@@ -57,7 +57,7 @@ class Blocks:
         with np.errstate(invalid="ignore"):
             self.measured = self._sum(members, space.measured.data, space.measured) / self.observed
         self.similar, self.different = (
-            self._sum(members, space.verdicts.data == verdict, space.verdicts) for verdict in (1, -1)
+            self._sum(members, sign * space.verdicts.data > 0, space.verdicts) for sign in (1, -1)
         )
         for counted in (self.similar, self.different):
             # Both directions of a pair within a cluster are there.

@@ -16,7 +16,7 @@ from robusttc.report.facts import STAGE, RunFacts, read_facts
 from robusttc.report.harm_entries import find_harm
 from robusttc.report.headline import write_headline
 from robusttc.report.matrices import MatrixLayers, make_layers
-from robusttc.report.measure_next import MeasureNext, advise_measuring, find_useful_advice
+from robusttc.report.measure_next import MeasureNext, advise_measuring
 from robusttc.report.neighbours import find_nearest
 from robusttc.report.next_steps import advise
 from robusttc.report.plain_values import as_estimate, as_json_value
@@ -119,7 +119,6 @@ def find_space(facts: RunFacts, names: tuple[str, ...]) -> TaskSpace | None:
         facts.partition,
         facts.scores,
         facts.similarity,
-        remove_donor_effect=bool(facts.summary["configuration"]["remove_donor_effect"]),
     )
 
 
@@ -157,25 +156,12 @@ def describe_means(facts: RunFacts) -> dict[str, Any]:
 
 def describe_trust(facts: RunFacts, measuring: MeasureNext) -> dict[str, Any]:
     """Say how far scores, clusters and probabilities can be trusted."""
-    diagnosis = facts.diagnosis or {}
     clusters: Mapping[str, Any] = facts.summary["clusters"] or {}
-    window = None
-    if diagnosis:
-        low, high = diagnosis["lambda_low"], diagnosis["lambda_high"]
-        window = {
-            "low": low,
-            "high": high,
-            "lam": diagnosis["lam"],
-            # Without a low end no lambda is large enough; without a high one none is too large.
-            "is_empty": low is None or (high is not None and low >= high),
-        }
     return {
         "reliability": None if facts.scores is None else asdict(facts.scores.reliability()),
         "certificate": clusters.get("certificate"),
-        "diagnosis": {**diagnosis, "advice": find_useful_advice(facts)} if diagnosis else None,
+        "verdict": clusters.get("verdict"),
         "reason": clusters.get("reason"),
-        "window": window,
-        "signal_to_noise": diagnosis.get("signal_to_noise"),
         "measure_next": measuring.to_dict(),
         "calibration": facts.held_out.trust,
     }

@@ -87,10 +87,10 @@ class RunFacts:
         return {**added, **{figures.task: figures for figures in self.evaluation.tasks}}
 
     @property
-    def diagnosis(self) -> Mapping[str, Any] | None:
-        """How far the clusters can be trusted."""
+    def verdict(self) -> Mapping[str, Any] | None:
+        """Whether held-out pairs support the clusters."""
         clusters = self.summary["clusters"]
-        return None if clusters is None else clusters["diagnosis"]
+        return None if clusters is None else clusters["verdict"]
 
     @property
     def clusters_serve(self) -> bool:

@@ -200,30 +200,8 @@ def say_verdict(verdict: Mapping[str, Any], what_serves: str) -> str:
 
 
 def say_certainty(facts: RunFacts) -> str | None:
-    """Say whether the clusters themselves are certain."""
-    diagnosis = facts.diagnosis
-    if diagnosis is None:
-        return None
-    signal = diagnosis["signal_to_noise"]
-    noise = "" if signal is None else f"signal-to-noise ratio {signal:.1f}, where pure noise reaches about 1"
-    if diagnosis["verdict"] == "certified":
-        apart = diagnosis["share_of_tasks_separated"] or 0.0
-        return (
-            "The clusters are certified: it is proven that no other similarity explains the measurements "
-            f"better, and it sets {apart:.0%} of the tasks clearly apart{f' ({noise})' if noise else ''}."
-        )
-    if diagnosis["verdict"] == "likely":
-        n_unclear = int(diagnosis["n_not_separated"])
-        doubt = "it is not proven that no other grouping explains the measurements better"
-        if n_unclear and diagnosis["converged"]:
-            doubt = f"{count(n_unclear, 'task')} {'has' if n_unclear == 1 else 'have'} no clear place in them"
-        return f"The clusters are likely right, but {doubt}{f' ({noise})' if noise else ''}."
-    if not noise:
-        return f"{diagnosis['sentence']} Take them as a guess."
-    return (
-        "The measurements do not support these clusters, so take them as a guess: "
-        f"{noise} and 2 is where most clusters are right."
-    )
+    """Say whether the clusters themselves are real."""
+    return None if facts.verdict is None else str(facts.verdict["sentence"])
 
 
 def say_left_out(facts: RunFacts) -> str | None:

@@ -1,4 +1,4 @@
-"""A picture of a clustering: scores, verdicts and completed similarity, tasks ordered by cluster."""
+"""A picture of a clustering: scores, what pairs say, and completed similarity, tasks ordered by cluster."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.filtering import Verdict
 from robusttc.errors import UsageError, quote
 
 if TYPE_CHECKING:
-    from robusttc.clustering.old.estimator import RobustTaskClustering
+    from robusttc.clustering.estimator import RobustTaskClustering
     from robusttc.scores import TransferScores
 
 __all__ = ["draw_heatmap"]
@@ -24,7 +23,7 @@ MAX_NAMES = 60
 
 
 def draw_heatmap(scores: TransferScores, clustering: RobustTaskClustering, path: str | Path) -> Path:
-    """Draw scores, verdicts and completed similarity side by side, tasks ordered by cluster.
+    """Draw scores, what pairs say, and completed similarity side by side, tasks ordered by cluster.
 
     Parameters
     ----------
@@ -52,7 +51,7 @@ def draw_heatmap(scores: TransferScores, clustering: RobustTaskClustering, path:
     figure = Figure(figsize=(15, 5.6), layout="constrained")
     panels = figure.subplots(1, 3)
     draw_scores(panels[0], figure, scores, shown)
-    draw_verdicts(panels[1], figure, clustering, shown)
+    draw_same_group(panels[1], figure, clustering, shown)
     draw_similarity(panels[2], figure, clustering, shown)
     names = [clustering.task_names_[task] for task in shown]
     for panel in panels:
@@ -106,39 +105,24 @@ def draw_scores(panel: Any, figure: Any, scores: TransferScores, shown: NDArray[
     figure.colorbar(picture, ax=panel, shrink=0.75)
 
 
-def draw_verdicts(panel: Any, figure: Any, clustering: RobustTaskClustering, shown: NDArray[Any]) -> None:
-    """Draw what the filter made of each measured pair."""
-    from matplotlib.colors import BoundaryNorm, ListedColormap
-
-    filtered = clustering.filtered_
+def draw_same_group(panel: Any, figure: Any, clustering: RobustTaskClustering, shown: NDArray[Any]) -> None:
+    """Draw how probable it is that each measured pair belongs to one group."""
+    pairs = clustering.pairs_
     place = among(shown, len(clustering.task_names_))
     image = np.full((len(shown), len(shown)), np.nan)
-    # From light to dark, so that it can be read without colours too.
-    level = np.array(
-        [{Verdict.UNCERTAIN: 0, Verdict.DIFFERENT: 1, Verdict.SAME: 2}[verdict] for verdict in Verdict]
-    )
-    first, second = place[filtered.first], place[filtered.second]
+    first, second = place[pairs.first], place[pairs.second]
     keep = (first >= 0) & (second >= 0)
-    values = level[np.asarray(filtered.verdict)[keep].astype(int)]
-    image[first[keep], second[keep]] = values
-    image[second[keep], first[keep]] = values
-    colours = ListedColormap(["#e6e6e6", "#7fb8d8", "#12325c"])
-    picture = panel.imshow(
-        image, cmap=colours, norm=BoundaryNorm([-0.5, 0.5, 1.5, 2.5], 3), interpolation="nearest"
-    )
-    panel.set_title("Verdicts (Eq. 1)\n(white: not measured)")
-    bar = figure.colorbar(picture, ax=panel, shrink=0.75, ticks=[0, 1, 2])
-    bar.ax.set_yticklabels(["uncertain", "different", "same"])
+    image[first[keep], second[keep]] = image[second[keep], first[keep]] = pairs.same_group[keep]
+    picture = panel.imshow(image, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    panel.set_title("Same group, by the pair's own scores\n(probability; white: not measured)")
+    figure.colorbar(picture, ax=panel, shrink=0.75)
 
 
 def draw_similarity(panel: Any, figure: Any, clustering: RobustTaskClustering, shown: NDArray[Any]) -> None:
     """Draw the completed similarity."""
-    similarity = clustering.similarity_
-    rows = similarity.eigenvectors[shown]
-    picture = panel.imshow(
-        (rows * similarity.eigenvalues) @ rows.T, cmap="viridis", vmin=0, vmax=1, interpolation="nearest"
-    )
-    panel.set_title("Completed similarity X (Eq. 2)")
+    points = clustering.embedding_[shown]
+    picture = panel.imshow(points @ points.T, cmap="viridis", vmin=-1, vmax=1, interpolation="nearest")
+    panel.set_title("Completed similarity\n(cosine of the centred rows of X)")
     figure.colorbar(picture, ax=panel, shrink=0.75)
 
 

@@ -67,8 +67,8 @@ def find_representatives(
     n
         How many, at the most.
     """
-    own = space.eigenvectors[members]
-    to_cluster = (own * space.eigenvalues) @ own.mean(axis=0)
+    own = space.points[members]
+    to_cluster = own @ own.mean(axis=0)
     measured = both[members][:, members]
     number = np.maximum(np.diff(measured.indptr), 1)
     evidence = np.clip(np.asarray(measured.sum(axis=1)).ravel() / number, -MAX_DEVIATIONS, MAX_DEVIATIONS)

@@ -72,8 +72,8 @@ def after_harm(facts: RunFacts, harm: Harm) -> Found:
 
 def after_doubt(facts: RunFacts, measuring: MeasureNext) -> Found:
     """Measure more where that makes clusters surer, and where they matter."""
-    diagnosis = facts.diagnosis
-    if diagnosis is None or diagnosis["verdict"] == "certified":
+    verdict = facts.verdict
+    if verdict is None or verdict["supported"]:
         return
     if measuring.n_scores is not None:
         yield (
@@ -81,8 +81,8 @@ def after_doubt(facts: RunFacts, measuring: MeasureNext) -> Found:
             "those of this run are among them.",
             command_line("fit", "TASKS", "--out", "ANOTHER", "--pairs", str(measuring.n_scores)),
         )
-    elif facts.clusters_serve and diagnosis["verdict"] == "not supported":
-        yield "The clusters serve, though hardly anything speaks for them. " + measuring.sentence, None
+    elif facts.clusters_serve:
+        yield "The clusters serve, though held-out pairs do not confirm them. " + measuring.sentence, None
 
 
 def after_rows(facts: RunFacts) -> Found:

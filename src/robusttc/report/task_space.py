@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.filtering import MIN_ENTRIES
+from robusttc.clustering.standardise import standardise
 from robusttc.run.similarity import Similarity
-from robusttc.scores import TransferScores, row_means, standardise_columns
+from robusttc.scores import TransferScores
 
-__all__ = ["TaskSpace", "make_space", "order_tasks", "standardise_scores"]
+__all__ = ["TaskSpace", "make_space", "order_tasks"]
 
 Floats = NDArray[np.float64]
 
@@ -29,33 +29,32 @@ class TaskSpace:
         The tasks in the order of all rows and columns; see `order_tasks`.
     labels
         The cluster of each; -1 for none.
-    eigenvalues, eigenvectors
-        The completed similarity X as factors. Of a task that was added later only a few pairs were
-        measured, and none completed: it has the mean similarities of its cluster, and none without one.
+    points
+        The tasks as points: the completed similarity of two is the product of their points. Of a task that
+        was added later only a few pairs were measured, and none completed: it has the mean similarities of
+        its cluster, and none without one.
     measured
-        The transfer scores from row to column as Eq. 1 sees them: standard deviations from the mean of the
-        column, without the donor effect where the run removes it. Columns that cannot tell high from low are
-        empty.
+        The transfer scores from row to column in standard deviations from the mean of the column. Columns
+        that cannot be standardised are empty.
     raw
         The transfer scores as they were measured.
     verdicts
-        What Eq. 1 says: 1 the two belong together, -1 they do not; symmetric.
+        What a measured pair says by its own scores: from 1, surely one group, to -1, surely two; symmetric.
     errors
-        The errors E: what was measured, but contradicts the structure; symmetric.
+        What the robust loss clipped: scores that contradict all the others; symmetric.
     """
 
     names: tuple[str, ...]
     labels: NDArray[np.int64]
-    eigenvalues: Floats
-    eigenvectors: Floats
+    points: Floats
     measured: sparse.csr_array
     raw: sparse.csr_array
     verdicts: sparse.csr_array
     errors: sparse.csr_array
 
     def similarity(self, rows: slice) -> Floats:
-        """Multiply out some rows of X."""
-        return np.asarray((self.eigenvectors[rows] * self.eigenvalues) @ self.eigenvectors.T)
+        """Return some rows of the completed similarity."""
+        return np.asarray(self.points[rows] @ self.points.T)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -84,8 +83,6 @@ def make_space(
     partition: Mapping[str, int],
     scores: TransferScores,
     similarity: Similarity,
-    *,
-    remove_donor_effect: bool,
 ) -> TaskSpace:
     """Put all matrices into one order.
 
@@ -97,70 +94,41 @@ def make_space(
         The cluster of each.
     scores, similarity
         What was measured, and what was made of it.
-    remove_donor_effect
-        Whether Eq. 1 had the donor effect removed.
     """
     labels = np.array([partition[name] for name in names], dtype=np.int64)
     to_scores = places_of(names, scores.task_names)
     to_similarity = places_of(names, similarity.task_names)
     shape = (scores.n_tasks, scores.n_tasks)
-    standardised = standardise_scores(scores, remove_donor_effect=remove_donor_effect)
+    data, off = standardise(scores, method="standard"), scores.off_diagonal
     measured, raw = (
-        rearrange(
-            sparse.csr_array((values[told], (scores.source[told], scores.target[told])), shape=shape),
-            to_scores,
+        rearrange(sparse.csr_array((values, ends), shape=shape), to_scores)
+        for values, ends in (
+            (data.values, (data.rows, data.columns)),
+            (scores.score[off], (scores.source[off], scores.target[off])),
         )
-        for values, told in ((standardised, np.isfinite(standardised)), (scores.score, scores.off_diagonal))
     )
+    same_group = similarity.same_group.copy()
+    same_group.data = 2 * same_group.data - 1
     return TaskSpace(
         tuple(names),
         labels,
-        similarity.eigenvalues,
-        place_added(similarity.eigenvectors, to_similarity, labels),
+        place_added(similarity.points, to_similarity, labels),
         measured,
         raw,
-        rearrange(similarity.verdicts, to_similarity),
-        rearrange(similarity.errors, to_similarity),
+        rearrange(same_group, to_similarity),
+        rearrange(similarity.outliers, to_similarity),
     )
 
 
-def place_added(eigenvectors: Floats, places: NDArray[np.intp], labels: NDArray[np.int64]) -> Floats:
-    """Give the factors of X in another order; a task that X does not have gets the mean of its cluster."""
-    found = np.zeros((len(places), eigenvectors.shape[1]))
+def place_added(points: Floats, places: NDArray[np.intp], labels: NDArray[np.int64]) -> Floats:
+    """Give the points in another order; a task that has none gets the mean of its cluster."""
+    found = np.zeros((len(places), points.shape[1]))
     known = places >= 0
-    found[known] = eigenvectors[places[known]]
+    found[known] = points[places[known]]
     for task in np.flatnonzero(~known & (labels >= 0)):
         mates = known & (labels == labels[task])
         if mates.any():
             found[task] = found[mates].mean(axis=0)
-    return found
-
-
-def standardise_scores(scores: TransferScores, *, remove_donor_effect: bool) -> Floats:
-    """Give every score as Eq. 1 sees it, see `filter_scores`; NaN where its column cannot tell high from low.
-
-    Examples
-    --------
-    >>> S = [[1, 4, 1], [3, 1, 2], [1, 6, 1]]
-    >>> scores = TransferScores.from_matrix(S, ["a", "b", "c"])
-    >>> np.isnan(standardise_scores(scores, remove_donor_effect=False)).all()  # two scores tell nothing
-    np.True_
-    """
-    found = np.full(len(scores), np.nan)
-    entries = np.flatnonzero(scores.off_diagonal)
-    source, target = scores.source[entries], scores.target[entries]
-    columns = standardise_columns(target, scores.score[entries], n_tasks=scores.n_tasks)
-    usable = columns.has_spread & (columns.count >= MIN_ENTRIES)
-    if remove_donor_effect:
-        kept = usable[target]
-        entries, source, target = entries[kept], source[kept], target[kept]
-        residual = columns.standardised[kept]
-        residual = residual - row_means(source, residual, scores.n_tasks)[source]
-        size = np.sqrt(np.maximum(columns.count, 1.0))
-        columns = standardise_columns(target, residual, n_tasks=scores.n_tasks, size=size)
-        usable = usable & columns.has_spread
-    kept = usable[target]
-    found[entries[kept]] = columns.standardised[kept]
     return found
 
 

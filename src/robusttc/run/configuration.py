@@ -58,8 +58,9 @@ class FitConfiguration(Checked):
         See `robusttc.encoders.choosing.make_encoder`.
     kind, pairs
         What is measured between tasks, and how many scores; see `robusttc.transfer.measure`.
-    clusters, rule, remove_donor_effect
-        See `robusttc.clustering.old.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`.
+    clusters, rule
+        See `robusttc.clustering.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`, and `rule`
+        counts with the strategy ``paper`` alone.
     strategy, cluster_models, tune, n_folds, n_random, use_label_names
         See `robusttc.multitask.estimator.ClusterMultiTask` and `robusttc.fewshot.estimator.ClusterFewShot`;
         `cluster_models` is what they call `clusters`.
@@ -90,7 +91,6 @@ class FitConfiguration(Checked):
         Field(description="auto, or a whole number from 1 up"),
     ] = "auto"
     rule: Annotated[Literal["both", "any"], Field(description="both or any")] = "both"
-    remove_donor_effect: Annotated[bool, Field(description="true or false")] = True
     strategy: Annotated[Literal["blend", "paper"], Field(description="blend or paper")] = "blend"
     cluster_models: Annotated[
         Literal["auto", "always", "never"], Field(description="auto, always or never")

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.old.diagnosis import as_plain
-from robusttc.clustering.old.estimator import RobustTaskClustering
+from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.errors import DoubtWarning
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
@@ -32,32 +31,26 @@ class Groups:
     ----------
     task_names
         The tasks that were clustered.
-    labels, spectral_labels
-        The cluster of each, -1 for none; and the same before the last step.
+    labels
+        The cluster of each, -1 for none.
     confidence
         The posterior probability of each task's cluster.
     n_clusters, reason
         How many there are, and why.
-    certificate, diagnosis
-        What is proven, and how far the clusters can be trusted, as values for JSON.
+    certificate, verdict
+        What is proven of the completion, and whether held-out pairs support the clusters, as values for JSON.
     similarity
         The matrices behind it.
     """
 
     task_names: tuple[str, ...]
     labels: NDArray[np.int64]
-    spectral_labels: NDArray[np.int64]
     confidence: NDArray[np.float64]
     n_clusters: int
     reason: str
     certificate: Mapping[str, Any]
-    diagnosis: Mapping[str, Any]
+    verdict: Mapping[str, Any]
     similarity: Similarity
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the clusters are certified."""
-        return bool(self.certificate["converged"]) and self.diagnosis["verdict"] == "certified"
 
     @property
     def by_name(self) -> dict[str, int]:
@@ -91,8 +84,8 @@ def find_groups(
     """
     argument = {
         "n_clusters": configuration.clusters,
+        "strategy": "paper" if configuration.strategy == "paper" else "default",
         "rule": configuration.rule,
-        "remove_donor_effect": configuration.remove_donor_effect,
         "random_state": configuration.seed,
     }
     # Scores that are there after units were tried again make another clustering, with a key of its own.
@@ -107,12 +100,11 @@ def find_groups(
     return Groups(
         scores.task_names,
         payload.arrays["labels"],
-        payload.arrays["spectral_labels"],
         payload.arrays["confidence"],
         payload.values["n_clusters"],
         payload.values["reason"],
         payload.values["certificate"],
-        payload.values["diagnosis"],
+        payload.values["verdict"],
         Similarity.from_arrays(scores.task_names, payload.arrays),
     )
 
@@ -121,19 +113,18 @@ def cluster_scores(scores: TransferScores, argument: Mapping[str, Any]) -> Paylo
     """Do the unit."""
     estimator = RobustTaskClustering(**argument)
     with warnings.catch_warnings():
-        # What is doubtful is part of the diagnosis.
+        # What is doubtful is part of the certificate.
         warnings.simplefilter("ignore", DoubtWarning)
         estimator.fit(scores)
     return Payload(
         {
             "n_clusters": int(estimator.n_clusters_),
             "reason": estimator.n_clusters_reason_,
-            "certificate": as_plain(estimator.certificate_),
-            "diagnosis": estimator.diagnosis_.as_dict(),
+            "certificate": estimator.certificate_.as_dict(),
+            "verdict": estimator.verdict_.as_dict(),
         },
         {
             "labels": estimator.labels_.astype(np.int64),
-            "spectral_labels": estimator.labels_spectral_.astype(np.int64),
             "confidence": estimator.confidence_.astype(np.float64),
             **similarity_of(estimator).arrays(),
         },

@@ -119,10 +119,10 @@ class OpenRun:
         return None if self.summary["clusters"] is None else read_similarity(self.folder)
 
     @property
-    def diagnosis(self) -> dict[str, Any] | None:
-        """How far the clusters can be trusted."""
+    def verdict(self) -> dict[str, Any] | None:
+        """Whether held-out pairs support the clusters; None where tasks were not clustered."""
         found = self.summary["clusters"]
-        return None if found is None else found["diagnosis"]
+        return None if found is None else found["verdict"]
 
     @cached_property
     def history(self) -> tuple[Change, ...]:

@@ -56,16 +56,13 @@ def table_of_clusters(store: RunStore, tasks: TaskSet, found: Learnable, outcome
     place_of = {} if groups is None else {name: place for place, name in enumerate(groups.task_names)}
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        ["task", "cluster", "confidence", "spectral_cluster", "private", "learned", "quarantined"]
-    )
+    writer.writerow(["task", "cluster", "confidence", "private", "learned", "quarantined"])
     for task in sorted(tasks, key=lambda task: task.name):
-        cells = ["", "", ""]
+        cells = ["", ""]
         if groups is not None and task.name in place_of:
             place = place_of[task.name]
-            label, spectral = int(groups.labels[place]), int(groups.spectral_labels[place])
-            confidence = f"{groups.confidence[place]:.4f}"
-            cells = [str(label) if label >= 0 else "", confidence, str(spectral) if spectral >= 0 else ""]
+            label = int(groups.labels[place])
+            cells = [str(label) if label >= 0 else "", f"{groups.confidence[place]:.4f}"]
         learned = "no" if task.name in found.set_aside else "yes"
         why = "; ".join(reasons.get(task.name, []))
         writer.writerow(

@@ -1,4 +1,4 @@
-"""What completion made of the scores (Eq. 2): X as factors, the errors E, and the verdicts of the filter.
+"""What completion made of the scores: the similarity of all tasks, and what the measured pairs say.
 
 In ``similarity.safetensors`` beside the clusters, for the report and for whoever wants to look further.
 """
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.filtering import Verdict
-from robusttc.clustering.old.estimator import RobustTaskClustering
+from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.errors import StoreError
 from robusttc.run.files import explained_files, write_file
 from robusttc.run.places import SIMILARITY
@@ -25,6 +24,7 @@ from robusttc.work.units import Payload
 __all__ = ["Similarity", "read_similarity", "similarity_of", "write_similarity"]
 
 Arrays = Mapping[str, NDArray[Any]]
+MATRICES = ("same_group", "outliers")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,41 +35,40 @@ class Similarity:
     ----------
     task_names
         The tasks.
-    eigenvalues, eigenvectors
-        The completed similarity X as factors: ``eigenvectors @ diag(eigenvalues) @ eigenvectors.T``.
-    errors
-        The errors E on observed pairs; symmetric.
-    verdicts
-        What the filter (Eq. 1) says of measured pairs: 1 they belong together, -1 they do not; a pair that
-        is not there was not measured, or cannot be told. Symmetric.
+    points
+        The tasks as points of length 1, from the factors of the completed similarity X (rows and columns
+        centred): the similarity of two tasks is the product of their points, from -1 to 1.
+    same_group
+        The posterior probability that a measured pair belongs to one group, by its own scores (with the
+        strategy ``paper``: Y of Eq. 1). A pair that is not stored was not measured. Symmetric.
+    outliers
+        What the robust loss clipped of the scores of a pair, in standard deviations (``paper``: E of Eq. 2);
+        pairs that the completion fits are not stored. Symmetric.
     """
 
     task_names: tuple[str, ...]
-    eigenvalues: NDArray[np.float64]
-    eigenvectors: NDArray[np.float64]
-    errors: sparse.csr_array
-    verdicts: sparse.csr_array
+    points: NDArray[np.float64]
+    same_group: sparse.csr_array
+    outliers: sparse.csr_array
 
     def dense(self) -> NDArray[np.float64]:
-        """Multiply X out."""
-        X = (self.eigenvectors * self.eigenvalues) @ self.eigenvectors.T
-        return np.asarray((X + X.T) / 2)
+        """Return the similarity of all pairs."""
+        return np.asarray(self.points @ self.points.T)
 
     def row(self, name: str) -> NDArray[np.float64]:
-        """Give the similarity of one task to all tasks."""
-        place = self.task_names.index(name)
-        return np.asarray((self.eigenvectors[place] * self.eigenvalues) @ self.eigenvectors.T)
+        """Return the similarity of one task to all tasks."""
+        return np.asarray(self.points @ self.points[self.task_names.index(name)])
 
     def between(self, first: str, second: str) -> float:
-        """Give the similarity of two tasks."""
-        one, other = (self.eigenvectors[self.task_names.index(name)] for name in (first, second))
-        return float((one * self.eigenvalues) @ other)
+        """Return the similarity of two tasks."""
+        one, other = (self.points[self.task_names.index(name)] for name in (first, second))
+        return float(one @ other)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give it as arrays for `from_arrays`."""
-        found: dict[str, NDArray[Any]] = {"eigenvalues": self.eigenvalues, "eigenvectors": self.eigenvectors}
-        for name, matrix in (("errors", self.errors), ("verdicts", self.verdicts)):
-            entries = matrix.tocoo()
+        """Return it as arrays for `from_arrays`."""
+        found: dict[str, NDArray[Any]] = {"points": self.points}
+        for name in MATRICES:
+            entries = getattr(self, name).tocoo()
             found[f"{name}/row"] = entries.row.astype(np.int32)
             found[f"{name}/column"] = entries.col.astype(np.int32)
             found[f"{name}/value"] = entries.data
@@ -77,38 +76,36 @@ class Similarity:
 
     @classmethod
     def from_arrays(cls, task_names: tuple[str, ...], arrays: Arrays) -> Similarity:
-        """Put it together again."""
+        """Read what `arrays` returned."""
         n = len(task_names)
         matrices = [
             sparse.csr_array(
                 (arrays[f"{name}/value"], (arrays[f"{name}/row"], arrays[f"{name}/column"])), shape=(n, n)
             )
-            for name in ("errors", "verdicts")
+            for name in MATRICES
         ]
-        return cls(task_names, arrays["eigenvalues"], arrays["eigenvectors"], *matrices)
+        return cls(task_names, arrays["points"], *matrices)
 
 
 def similarity_of(clustering: RobustTaskClustering) -> Similarity:
-    """Give the matrices of a fitted clustering."""
-    completed, filtered = clustering.similarity_, clustering.filtered_
-    is_told = np.isin(filtered.verdict, (Verdict.SAME, Verdict.DIFFERENT))
-    first, second = filtered.first[is_told], filtered.second[is_told]
-    values = np.where(filtered.verdict[is_told] == Verdict.SAME, 1, -1).astype(np.int8)
+    """Return the matrices of a fitted clustering."""
+    pairs = clustering.pairs_
+    told, clipped = np.isfinite(pairs.same_group), pairs.outlier != 0
     n = len(clustering.task_names_)
-    verdicts = sparse.csr_array(
-        (
-            np.concatenate([values, values]),
-            (np.concatenate([first, second]), np.concatenate([second, first])),
-        ),
-        shape=(n, n),
-    )
     return Similarity(
         clustering.task_names_,
-        np.asarray(completed.eigenvalues, dtype=np.float64),
-        np.asarray(completed.eigenvectors, dtype=np.float64),
-        completed.E,
-        verdicts,
+        clustering.embedding_,
+        symmetric(n, pairs.first[told], pairs.second[told], pairs.same_group[told]),
+        symmetric(n, pairs.first[clipped], pairs.second[clipped], pairs.outlier[clipped]),
     )
+
+
+def symmetric(
+    n: int, first: NDArray[np.int64], second: NDArray[np.int64], values: NDArray[np.float64]
+) -> sparse.csr_array:
+    """Return a sparse matrix with each value at both places of its pair."""
+    ends = np.concatenate([first, second]), np.concatenate([second, first])
+    return sparse.csr_array((np.concatenate([values, values]), ends), shape=(n, n))
 
 
 def write_similarity(folder: Path, similarity: Similarity) -> None:

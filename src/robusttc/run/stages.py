@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from robusttc.clustering.stop_rule import StopRule
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder, distinct_texts
@@ -35,6 +36,7 @@ from robusttc.run.places import FEWSHOT, MULTITASK
 from robusttc.run.store import RunStore
 from robusttc.scores import TransferScores
 from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer.pairs import count_entries
 from robusttc.work.units import Workshop
 
 __all__ = ["STAGES", "Outcome", "Stages"]
@@ -62,6 +64,8 @@ class Outcome:
         What the test rows say.
     doubts
         What makes the result doubtful, a sentence each.
+    stopped_early
+        Where measuring stopped before all planned scores: their numbers, and a sentence; else None.
     """
 
     scores: TransferScores | None
@@ -70,6 +74,7 @@ class Outcome:
     fewshot: ClusterFewShot | None
     evaluation: Evaluation
     doubts: list[str] = field(default_factory=list)
+    stopped_early: dict[str, Any] | None = None
 
 
 class Stages:
@@ -104,6 +109,7 @@ class Stages:
         self.configuration = configuration
         self.progress = progress
         self.doubts: list[str] = []
+        self.stopped_early: dict[str, Any] | None = None
 
     def run(self, tasks: TaskSet) -> Outcome:
         """Do all stages; what is finished is not done again."""
@@ -118,7 +124,7 @@ class Stages:
         fewshot = self.learn_fewshot(tasks, encoder, labels)
         evaluation = self.evaluate(tasks, encoder, labels, multitask)
         self.doubt_clusters(groups, multitask, fewshot)
-        return Outcome(scores, groups, multitask, fewshot, evaluation, self.doubts)
+        return Outcome(scores, groups, multitask, fewshot, evaluation, self.doubts, self.stopped_early)
 
     def encode(self, tasks: TaskSet) -> Encoder:
         """Give the encoder, with the sentence vectors of all texts in its cache."""
@@ -147,14 +153,15 @@ class Stages:
         shareable = tasks.shareable()
         if len(shareable) < 2:
             return None
-        chosen = self.configuration
+        chosen, rule = self.configuration, StopRule()
         with self.stage("transfer") as progress:
             try:
-                return measure_transfer(
+                scores = measure_transfer(
                     shareable,
                     encoder=encoder,
                     pairs=chosen.pairs,
                     kind=chosen.kind,
+                    stop=rule,
                     device=chosen.device,
                     random_state=chosen.seed,
                     progress=progress,
@@ -163,6 +170,8 @@ class Stages:
             except WorkError as error:
                 self.doubts.append(f"Transfer could not be measured, so there are no clusters: {error}.")
                 return None
+        self.stopped_early = rule.summary(len(scores), count_entries(len(shareable), chosen.pairs))
+        return scores
 
     def cluster(self, scores: TransferScores) -> Groups | None:
         """Cluster the tasks that were measured."""
@@ -253,11 +262,10 @@ class Stages:
     def doubt_clusters(
         self, groups: Groups | None, multitask: ClusterMultiTask, fewshot: ClusterFewShot | None
     ) -> None:
-        """Add the doubt about clusters that serve without proof; where none serves it harms nobody."""
+        """Report clusters that serve on a completion that did not converge."""
         serve = bool(multitask.starts_) or (fewshot is not None and fewshot.clusters_serve_)
         if groups is not None and serve and not groups.certificate["converged"]:
-            message = groups.certificate["message"] or "the gap was not reached"
-            self.doubts.append(f"The clusters that serve are not certified: {message}.")
+            self.doubts.append(f"Of the clusters that serve: {groups.certificate['sentence']}")
 
     def name(self, stage: str, labels: dict[str, int] | None) -> str:
         """Name what a stage of learning depends on besides the run's identity."""

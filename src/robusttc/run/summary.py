@@ -53,7 +53,11 @@ def make_summary(
         },
         "transfer": None
         if outcome.scores is None
-        else {"n_scores": len(outcome.scores), "kind": outcome.scores.kind},
+        else {
+            "n_scores": len(outcome.scores),
+            "kind": outcome.scores.kind,
+            "stopped_early": outcome.stopped_early,
+        },
         "clusters": describe_groups(outcome),
         "multitask": describe_multitask(outcome),
         "fewshot": describe_fewshot(outcome),
@@ -74,10 +78,9 @@ def describe_groups(outcome: Outcome) -> dict[str, Any] | None:
         "reason": groups.reason,
         "sizes": [len(names) for names in groups.members().values()],
         "n_without": int((groups.labels < 0).sum()),
-        "certified": groups.is_sure,
-        "sentence": groups.diagnosis["sentence"],
+        "sentence": groups.verdict["sentence"],
         "certificate": dict(groups.certificate),
-        "diagnosis": dict(groups.diagnosis),
+        "verdict": dict(groups.verdict),
     }
 
 

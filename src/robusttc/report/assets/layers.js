@@ -10,22 +10,22 @@ const LAYERS = {
   },
   verdicts: {
     title: "Verdicts",
-    sentence: "What each measured pair says for sure: both help each other (+), or they do not (−). Unsure pairs are left out.",
-    palette: "signed", domain: [-1.4, 1.4], ends: ["− not alike", "", "+ alike"],
-    write: (value, size) => (size >= 34 && !Number.isInteger(value) ? signed(value, 1) : value > 0.05 ? "+" : value < -0.05 ? "−" : "0"),
-    absent: "not sure or not measured",
+    sentence: "What each measured pair says by its own scores: probably of one group (+), or of two (−).",
+    palette: "signed", domain: [-1.4, 1.4], ends: ["− two groups", "", "+ one group"],
+    write: (value, size) => (size >= 34 && Math.abs(value) < 0.95 ? signed(value, 1) : value > 0.05 ? "+" : value < -0.05 ? "−" : "0"),
+    absent: "not measured",
   },
   completed: {
     title: "Completed",
-    sentence: "How alike all pairs are, computed from the sure ones, also for pairs that nobody measured [the completed matrix X].",
-    palette: "rising", domain: [0, 1], ends: ["0: nothing in common", "", "1: the same"],
+    sentence: "How alike all pairs are, computed from the measured ones, also for pairs that nobody measured [cosine of the centred rows of the completed matrix X].",
+    palette: "signed", domain: [-1, 1], ends: ["−1: least alike", "", "1: the same"],
     write: (value) => plain(value, 2), absent: "not known",
   },
   errors: {
-    title: "Errors",
-    sentence: "Verdicts that contradict all the others and were overruled [the sparse errors E].",
-    palette: "signed", domain: [-1, 1], ends: ["seemed different", "", "seemed alike"],
-    write: (value) => signed(value, 1), absent: "nothing overruled",
+    title: "Outliers",
+    sentence: "Scores that contradict all the others, and how far the robust loss clipped them, in standard deviations.",
+    palette: "signed", domain: [-1, 1], ends: ["seemed worse", "", "seemed better"],
+    write: (value) => signed(value, 1), absent: "nothing clipped",
   },
 };
 

@@ -193,16 +193,16 @@ function startMatrix() {
     if (LAYERS.measured.levels) facts.push(...fact("Measured", sayMeasured(row, column)));
     if (LAYERS.verdicts.levels) {
       const verdict = LAYERS.verdicts.entry(row, column);
-      facts.push(...fact("Verdict", verdict === null ? LAYERS.verdicts.absent : verdict > 0 ? "+ alike" : "− not alike"));
+      facts.push(...fact("By its scores", verdict === null ? LAYERS.verdicts.absent : `${Math.round(50 * (verdict + 1))} % one group`));
     }
     if (LAYERS.completed.levels) {
       const value = LAYERS.completed.entry(row, column);
-      facts.push(...fact("Similarity", value === null ? LAYERS.completed.absent : `about ${plain(value, 2)} of 1`));
+      facts.push(...fact("Similarity", value === null ? LAYERS.completed.absent : `about ${signed(value, 2)}, from −1 to 1`));
     }
     if (LAYERS.errors.levels) {
       const exact = exactEntry("errors", row, column);
       const value = exact === undefined ? LAYERS.errors.entry(row, column) : exact;
-      facts.push(...fact("Overruled", value === null ? "no" : `by ${exact === undefined ? "about " : ""}${signed(value, 2)}`));
+      facts.push(...fact("Outlier", value === null ? "no" : `by ${exact === undefined ? "about " : ""}${signed(value, 2)}`));
     }
     readout.replaceChildren(
       make("div", { class: "ends-of-pair" }, make("span", { class: "soft" }, "From"), who(from), make("span", { class: "soft" }, "to"), who(to)),

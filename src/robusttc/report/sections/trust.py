@@ -12,7 +12,6 @@ from typing import Any, Literal
 from robusttc.report.figures import NOTHING, as_count, as_number, as_percent, as_small, number_of
 from robusttc.report.markup import Markup, element, join
 from robusttc.report.sections.frame import list_names, note, section
-from robusttc.report.sections.window import draw_window
 
 __all__ = ["show_trust"]
 
@@ -32,18 +31,17 @@ class Answer:
     state: State
     meaning: str
     technical: str
-    picture: Markup | None = None
 
 
 def show_trust(values: Values) -> Markup:
     """Show all that is known about how far to trust this run."""
     trust = values.get("trust") or {}
-    diagnosis = trust.get("diagnosis") or {}
-    said = diagnosis.get("sentence")
-    verdict = note("good" if diagnosis.get("verdict") == "certified" else "doubt", element("p", None, said))
+    verdict = trust.get("verdict") or {}
+    said = verdict.get("sentence")
+    summary = note("good" if verdict.get("supported") else "doubt", element("p", None, said))
     answers = [
         *judge_scores(trust.get("reliability") or {}),
-        *judge_clusters(trust, diagnosis),
+        *judge_clusters(verdict),
         *judge_proof(trust),
         *judge_probabilities(trust.get("calibration") or {}),
     ]
@@ -51,9 +49,9 @@ def show_trust(values: Values) -> Markup:
         "trust",
         "Can this be trusted?",
         None,
-        verdict if said else None,
+        summary if said else None,
         element("div", {"class": "answers"}, *(show_answer(answer) for answer in answers)),
-        show_measure_next(trust.get("measure_next") or {}, diagnosis.get("advice") or []),
+        show_measure_next(trust.get("measure_next") or {}, verdict.get("advice") or []),
     )
 
 
@@ -97,33 +95,34 @@ def judge_scores(reliability: Values) -> list[Answer]:
     ]
 
 
-def judge_clusters(trust: Values, diagnosis: Values) -> list[Answer]:
-    """Answer whether the clusters stand out."""
-    signal = number_of(trust, "signal_to_noise")
-    flips = number_of(diagnosis, "flip_rate")
-    apart = number_of(diagnosis, "share_of_tasks_separated")
+def judge_clusters(verdict: Values) -> list[Answer]:
+    """Answer whether the clusters are real."""
+    p_value = number_of(verdict, "p_value")
+    blocks, held_out = number_of(verdict, "explained"), number_of(verdict, "held_out")
+    real: State = "unknown" if p_value is None else "good" if verdict.get("supported") else "poor"
     return [
         Answer(
-            "Do the clusters stand above the noise?",
-            as_number(signal, 1),
-            judge(signal, 2.0, 1.0),
-            "From 2 on, most tasks are in their right cluster; pure noise reaches about 1.",
-            "signal-to-noise ratio of the verdicts",
+            "Do the clusters predict pairs that were not measured?",
+            NOTHING if p_value is None else "Yes" if verdict.get("supported") else "Not clearly",
+            real,
+            "Clusters found on half of the pairs are tested on the other half: do tasks of one cluster help "
+            "each other more there, apart from some helping everybody? By chance alone so large a "
+            f"difference has the probability {as_small(p_value)}.",
+            "one-sided test on held-out pairs, row and column effects removed",
         ),
         Answer(
-            "How many pairs contradict the clusters?",
-            as_percent(flips, 0),
-            judge(None if flips is None else 1 - flips, 0.85, 0.7),
-            "Measured pairs that are alike but in different clusters, or in one cluster but not alike. Half "
-            "of them would be chance.",
-            "flip rate of the observed entries",
+            "How much of the similarity is groups?",
+            as_percent(blocks, 0),
+            judge(blocks, 0.6, 0.3),
+            "The rest are differences within clusters: similarity is seldom all or nothing.",
+            "share of the completed similarity explained by its blocks",
         ),
         Answer(
-            "Is every task nearest to its own cluster?",
-            as_percent(apart, 0),
-            judge(apart, 0.99, 0.8),
-            "The share of tasks that are clearly more like their own cluster than like any other.",
-            "tasks separated by the completed matrix X",
+            "How well are pairs predicted that nobody measured?",
+            as_percent(held_out, 0),
+            judge(held_out, 0.4, 0.2),
+            "The share of the differences between held-out scores that is predicted from the others.",
+            "explained variance of held-out pairs in cross-validation",
         ),
     ]
 
@@ -132,21 +131,6 @@ def judge_proof(trust: Values) -> list[Answer]:
     """Answer whether the completed matrix is proven to be the best."""
     certificate = trust.get("certificate") or {}
     gap, converged = number_of(certificate, "gap"), certificate.get("converged")
-    window = trust.get("window") or {}
-    lam, low, high = (number_of(window, key) for key in ("lam", "low", "high"))
-    is_inside = lam is not None and low is not None and high is not None and low <= lam <= high
-    inside: State = "good" if is_inside else "poor"
-    figure = f"{as_number(low, 3)} to {as_number(high, 3)}"
-    if not window:
-        inside, figure = "unknown", NOTHING
-    elif window.get("is_empty"):
-        inside, figure = "poor", "There is none"
-    elif high is None:
-        # Nothing was seen that could be too much.
-        inside, figure = (
-            "good" if low is not None and lam is not None and low <= lam else "poor",
-            f"from {as_number(low, 3)}",
-        )
     return [
         Answer(
             "Is the computed similarity the best one?",
@@ -155,15 +139,6 @@ def judge_proof(trust: Values) -> list[Answer]:
             "The similarity of all pairs, also of those that were never measured, is computed from the "
             f"measured ones. It is at most {as_small(gap)} away from the best there can be.",
             "certified gap of the robust matrix completion",
-        ),
-        Answer(
-            "Is there a setting that tells errors from clusters?",
-            figure,
-            inside,
-            "Too low, and true clusters are taken for errors; too high, and errors are taken for clusters. "
-            f"Used here: {as_number(lam, 3)}.",
-            "window of lambda, the weight of sparse errors",
-            draw_window(lam, low, high),
         ),
     ]
 
@@ -210,7 +185,6 @@ def show_answer(answer: Answer) -> Markup:
             element("strong", None, answer.figure),
             element("span", {"class": f"state {answer.state}"}, SIGNS[answer.state]),
         ),
-        answer.picture,
         element("p", None, answer.meaning, " ", element("small", None, f"[{answer.technical}]")),
     )
 

@@ -27,8 +27,8 @@ class ClusterReasons:
     confidence
         The posterior probability of the cluster given the measured pairs, if the clusters are right; None
         where it is not known.
-    certified
-        Whether the clusters of the run are certified.
+    supported
+        Whether held-out pairs support the clusters of the run.
     pairs
         The measured pairs of the task: those that speak for its cluster, those against, and the others.
     n_mates_measured
@@ -50,7 +50,7 @@ class ClusterReasons:
     number: int
     size: int
     confidence: float | None
-    certified: bool
+    supported: bool
     pairs: tuple[MeasuredPair, ...]
     n_mates_measured: int
     n_better: int
@@ -82,7 +82,7 @@ def explain_cluster(
     partition: Mapping[str, int],
     *,
     confidence: float | None,
-    certified: bool,
+    supported: bool,
     pairs: tuple[MeasuredPair, ...],
     similarity: Mapping[str, float],
 ) -> ClusterReasons:
@@ -94,8 +94,8 @@ def explain_cluster(
         The task.
     partition
         The cluster of every task, -1 for none.
-    confidence, certified
-        How sure its own is, and whether the clusters of the run are certified.
+    confidence, supported
+        How sure its own is, and whether held-out pairs support the clusters of the run.
     pairs
         Its measured pairs, see `robusttc.run.explain.explained_pairs.find_pairs`.
     similarity
@@ -104,7 +104,7 @@ def explain_cluster(
     Examples
     --------
     >>> reasons = explain_cluster(
-    ...     "a", {"a": 0, "b": 0}, confidence=0.9, certified=True, pairs=(), similarity={"b": 1.0}
+    ...     "a", {"a": 0, "b": 0}, confidence=0.9, supported=True, pairs=(), similarity={"b": 1.0}
     ... )
     >>> reasons.sentence
     'It is in cluster 0 with 1 other task, 90% sure. No pair of it was measured.'
@@ -128,7 +128,7 @@ def explain_cluster(
         number,
         len(mates) + (number >= 0),
         confidence,
-        certified,
+        supported,
         pairs,
         len(measured),
         n_better,
@@ -164,8 +164,8 @@ def word(reasons: ClusterReasons) -> str:
     else:
         company = f"with {n_mates:,} other {'task' if n_mates == 1 else 'tasks'}" if n_mates else "alone"
         sure = "" if reasons.confidence is None else f", {say_sure(reasons.confidence)} sure"
-        if sure and not reasons.certified:
-            sure += " if the clusters are right, which is not certified"
+        if sure and not reasons.supported:
+            sure += " if the clusters are real, which held-out pairs do not confirm"
         parts = [f"It is in cluster {reasons.number} {company}{sure}."]
     if not reasons.pairs:
         return " ".join([*parts, "No pair of it was measured."])

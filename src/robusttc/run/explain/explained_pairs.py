@@ -1,4 +1,4 @@
-"""The measured pairs of one task: scores both ways with intervals, the verdict of Eq. 1, X and E."""
+"""The measured pairs of one task: scores both ways with intervals, and what they say about its cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robusttc.clustering.filtering import Reason, Verdict, filter_scores
+from robusttc.clustering.n_clusters import fit_two_groups, pair_values
 from robusttc.run.similarity import Similarity
 from robusttc.scores import TransferScores, standardise_columns
 
@@ -16,6 +16,7 @@ __all__ = ["Direction", "MeasuredPair", "find_pairs", "similarity_to_others"]
 
 Side = Literal["for", "against", "nothing"]
 SIDES: tuple[Side, ...] = ("for", "against", "nothing")
+CLEAR = 2 / 3  # a posterior above it, or below one less it, says something of a pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +53,29 @@ class MeasuredPair:
     to_task, from_task
         How well the encoder of the other task serves this one, and the other way round; None where that was
         not measured.
-    verdict, reason
-        What the filter (Eq. 1) says: ``same``, ``different`` or ``uncertain``, and why.
+    same_group
+        The posterior probability that both belong to one group, by their own scores; None where these cannot
+        be standardised.
+    verdict
+        That in a word: ``same`` above 2/3, ``different`` below 1/3, else ``uncertain``.
     speaks
         Whether that is ``for`` the task's cluster (same and together, different and apart), ``against`` it,
         or says ``nothing``.
     similarity
-        The completed similarity X; None where it is not known.
-    error
-        The part of the verdict that completion takes for an error (E); None where it is not known.
+        The completed similarity, from -1 to 1; None where it is not known.
+    outlier
+        What the robust loss clipped of the scores, in standard deviations; None where it is not known.
     """
 
     other: str
     cluster: int
     to_task: Direction | None
     from_task: Direction | None
+    same_group: float | None
     verdict: str
-    reason: str
     speaks: Side
     similarity: float | None
-    error: float | None
+    outlier: float | None
 
     @property
     def above_average(self) -> float | None:
@@ -90,8 +94,6 @@ def find_pairs(
     partition: Mapping[str, int],
     *,
     similarity: Similarity | None = None,
-    rule: str = "both",
-    remove_donor_effect: bool = False,
 ) -> tuple[MeasuredPair, ...]:
     """Give the measured pairs of a task: those for its cluster, those against, the others; best scores first.
 
@@ -105,42 +107,42 @@ def find_pairs(
         The cluster of every task, -1 for none.
     similarity
         What completion made of them.
-    rule, remove_donor_effect
-        The filter of the run; see `robusttc.clustering.filtering.filter_scores`.
 
     Examples
     --------
-    >>> S = [[1.0, 0.9, 0.2, 0.3], [0.8, 1.0, 0.1, 0.2], [0.2, 0.3, 1.0, 0.7], [0.1, 0.2, 0.9, 1.0]]
-    >>> scores = TransferScores.from_matrix(S, ["a", "b", "c", "d"])
-    >>> [(pair.other, pair.speaks) for pair in find_pairs("a", scores, {"a": 0, "b": 0, "c": 1, "d": 1})]
-    [('b', 'for'), ('c', 'for'), ('d', 'nothing')]
+    >>> from robusttc.clustering.planted import make_planted_scores
+    >>> names, labels = [f"t{number}" for number in range(12)], [number % 2 for number in range(12)]
+    >>> scores = make_planted_scores(names, labels, noise=0.1, random_state=0)
+    >>> pairs = find_pairs("t0", scores, dict(zip(names, labels)))
+    >>> [pair.other for pair in pairs if pair.verdict == "same"]
+    ['t6', 't4', 't8']
     """
     if scores is None or name not in scores.task_names:
         return ()
     place = scores.task_names.index(name)
-    filtered = filter_scores(scores, rule=rule, remove_donor_effect=remove_donor_effect)
     directions = read_directions(scores, place)
-    is_own = (filtered.first == place) | (filtered.second == place)
     number = partition.get(name, -1)
     to_others = similarity_to_others(name, similarity)
-    errors = errors_to_others(name, similarity)
+    same_group = same_group_of(name, scores, partition, similarity)
+    is_completed = similarity is not None and name in similarity.task_names
+    outliers = outliers_of(name, similarity)
     found = []
-    for pair in np.flatnonzero(is_own):
-        other = int(filtered.first[pair] + filtered.second[pair] - place)
+    for other in sorted({end for pair in directions for end in pair if end != place}):
         other_name = scores.task_names[other]
-        verdict = Verdict(filtered.verdict[pair])
         cluster = partition.get(other_name, -1)
+        probability = same_group.get(other_name)
+        verdict = judge_pair(probability)
         found.append(
             MeasuredPair(
                 other_name,
                 cluster,
                 directions.get((other, place)),
                 directions.get((place, other)),
-                verdict.name.lower(),
-                Reason(filtered.reason[pair]).text,
+                probability,
+                verdict,
                 find_side(verdict, number, cluster),
                 to_others.get(other_name),
-                errors.get(other_name),
+                outliers.get(other_name, 0.0) if is_completed and probability is not None else None,
             )
         )
     return tuple(sorted(found, key=in_order))
@@ -172,12 +174,19 @@ def read_directions(scores: TransferScores, place: int) -> dict[tuple[int, int],
     return found
 
 
-def find_side(verdict: Verdict, number: int, cluster: int) -> Side:
+def judge_pair(probability: float | None) -> str:
+    """Say whether a pair is of one group, where its scores are clear enough."""
+    if probability is None or 1 - CLEAR <= probability <= CLEAR:
+        return "uncertain"
+    return "same" if probability > CLEAR else "different"
+
+
+def find_side(verdict: str, number: int, cluster: int) -> Side:
     """Tell whether a verdict speaks for a task's being where it is."""
-    if verdict is Verdict.UNCERTAIN or cluster < 0:
+    if verdict == "uncertain" or cluster < 0:
         return "nothing"
     together = number == cluster
-    return "for" if together == (verdict is Verdict.SAME) else "against"
+    return "for" if together == (verdict == "same") else "against"
 
 
 def similarity_to_others(name: str, similarity: Similarity | None) -> dict[str, float]:
@@ -188,15 +197,40 @@ def similarity_to_others(name: str, similarity: Similarity | None) -> dict[str, 
     return {other: float(row[place]) for place, other in enumerate(similarity.task_names) if other != name}
 
 
-def errors_to_others(name: str, similarity: Similarity | None) -> dict[str, float]:
-    """Give the errors of a task's pairs; 0 for every pair that was judged and has none."""
+def same_group_of(
+    name: str, scores: TransferScores, partition: Mapping[str, int], similarity: Similarity | None
+) -> dict[str, float]:
+    """Give the posterior of *same group* for the measured pairs of a task.
+
+    A task that came after the clustering has none in the matrices: its scores are judged by the distributions
+    of pairs within clusters and between them.
+    """
+    if similarity is not None and name in similarity.task_names:
+        row = similarity.same_group[[similarity.task_names.index(name)]].tocoo()
+        return {
+            similarity.task_names[other]: float(value) for other, value in zip(row.col, row.data, strict=True)
+        }
+    first, second, value = pair_values(scores)
+    labels = np.array([partition.get(one, -1) for one in scores.task_names])
+    known = (labels[first] >= 0) & (labels[second] >= 0)
+    same = labels[first[known]] == labels[second[known]]
+    if not same.any() or same.all():
+        return {}
+    groups = fit_two_groups(value[known], same)
+    place = scores.task_names.index(name)
+    own = (first == place) | (second == place)
+    others = (first + second - place)[own]
+    return {
+        scores.task_names[other]: float(probability)
+        for other, probability in zip(others, groups.posterior(value[own]), strict=True)
+    }
+
+
+def outliers_of(name: str, similarity: Similarity | None) -> dict[str, float]:
+    """Give what the robust loss clipped of a task's pairs."""
     if similarity is None or name not in similarity.task_names:
         return {}
-    place = similarity.task_names.index(name)
-    judged = similarity.verdicts[[place]].tocoo()
-    found = {similarity.task_names[other]: 0.0 for other in judged.col}
-    errors = similarity.errors[[place]].tocoo()
-    for other, value in zip(errors.col, errors.data, strict=True):
-        if other != place:
-            found[similarity.task_names[other]] = float(value)
-    return found
+    row = similarity.outliers[[similarity.task_names.index(name)]].tocoo()
+    return {
+        similarity.task_names[other]: float(value) for other, value in zip(row.col, row.data, strict=True)
+    }

@@ -156,15 +156,7 @@ def explain_place(
     partition = {task: int(row["cluster"]) if row["cluster"] else -1 for task, row in table.items()}
     # A run of an older version has no such file; nothing else is lost without it.
     similarity = opened.similarity if (opened.folder / SIMILARITY).is_file() else None
-    configuration = opened.summary["configuration"]
-    pairs = find_pairs(
-        name,
-        opened.scores,
-        partition,
-        similarity=similarity,
-        rule=configuration["rule"],
-        remove_donor_effect=configuration["remove_donor_effect"],
-    )
+    pairs = find_pairs(name, opened.scores, partition, similarity=similarity)
     to_others = similarity_to_others(name, similarity)
     cell = table.get(name, {}).get("confidence", "")
     confidence = float(cell) if cell else None if added is None else added.confidence
@@ -172,7 +164,7 @@ def explain_place(
         name,
         partition,
         confidence=confidence,
-        certified=bool((opened.summary["clusters"] or {}).get("certified")),
+        supported=bool((opened.verdict or {}).get("supported")),
         pairs=pairs,
         similarity=to_others,
     )

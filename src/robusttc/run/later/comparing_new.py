@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.old.number import measure_pairs
+from robusttc.clustering.n_clusters import pair_values
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.progress import Progress
@@ -144,9 +144,9 @@ def find_likeness(folder: Path, known: TransferScores) -> NDArray[np.float64]:
         if set(known.task_names) <= place_of.keys():
             chosen = [place_of[name] for name in known.task_names]
             return found.dense()[np.ix_(chosen, chosen)]
-    pairs = measure_pairs(known)
+    first, second, value = pair_values(known)
     likeness = np.full((known.n_tasks, known.n_tasks), np.nan)
-    likeness[pairs.first, pairs.second] = likeness[pairs.second, pairs.first] = pairs.value
+    likeness[first, second] = likeness[second, first] = value
     return likeness
 
 

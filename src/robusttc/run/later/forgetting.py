@@ -104,10 +104,9 @@ def without_tasks(similarity: Similarity, names: Iterable[str]) -> Similarity:
     )
     return Similarity(
         tuple(similarity.task_names[place] for place in kept),
-        similarity.eigenvalues,
-        similarity.eigenvectors[kept],
-        similarity.errors[kept][:, kept],
-        similarity.verdicts[kept][:, kept],
+        similarity.points[kept],
+        similarity.same_group[kept][:, kept],
+        similarity.outliers[kept][:, kept],
     )
 
 

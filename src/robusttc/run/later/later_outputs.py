@@ -33,7 +33,7 @@ __all__ = [
     "write_version",
 ]
 
-HEADER = ("task", "cluster", "confidence", "spectral_cluster", "private", "learned", "quarantined")
+HEADER = ("task", "cluster", "confidence", "private", "learned", "quarantined")
 CHANGE_FILE = "change.json"
 # The summary of the version before, while files are written; hidden, for it is of no version.
 BEFORE = ".before"

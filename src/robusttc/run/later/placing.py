@@ -1,6 +1,6 @@
 """Where a new task belongs, by a few measured pairs: what clusters look like, the run's own scores tell.
 
-The value of a pair is what clustering looks at (`robusttc.clustering.old.number.measure_pairs`): the mean of
+The value of a pair is what clustering looks at (`robusttc.clustering.n_clusters.pair_values`): the mean of
 both directions, every target standardised, without what a source gives to all alike. Within a cluster, and
 between each two, values are normal around a mean of their own. So the values of a new task have a likelihood
 under every cluster, and another one under "no cluster at all": like what a cluster has with tasks of others.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.clustering.old.number import measure_pairs
+from robusttc.clustering.n_clusters import pair_values
 from robusttc.learning.calibration import fit_temperature, sharpen
 from robusttc.learning.logistic import fit_logistic, squash
 from robusttc.scores import TransferScores, row_means, standardise_columns
@@ -118,14 +118,14 @@ class Placer:
 
     def _learn_blocks(self, scores: TransferScores) -> None:
         """Learn the mean value within each cluster and between each two."""
-        pairs = measure_pairs(scores)
+        first, second, value = pair_values(scores)
         k = len(self.clusters)
         number = np.full(len(self.labels), -1)
         for cluster, own in self._number_of.items():
             number[self.labels == cluster] = own
         self._number = number
-        kept = (number[pairs.first] >= 0) & (number[pairs.second] >= 0)
-        first, second, value = number[pairs.first[kept]], number[pairs.second[kept]], pairs.value[kept]
+        kept = (number[first] >= 0) & (number[second] >= 0)
+        first, second, value = number[first[kept]], number[second[kept]], value[kept]
         total, count = np.zeros((k, k)), np.zeros((k, k))
         for one, other in ((first, second), (second, first)):
             np.add.at(total, (one, other), value)
