@@ -202,11 +202,11 @@ def test_an_early_stop_says_how_far_it_came(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_another_start_gives_the_same_optimum(seed: int) -> None:
     problem = random_problem(30, seed)
-    cold = solve_smooth(problem, ALL_PARTS, tol=1e-7)
+    cold = solve_smooth(problem, ALL_PARTS, tol=3e-7)
     generator = np.random.default_rng(seed)
     U, V, P, Q = (generator.normal(size=(30, width)) for width in (3, 2, 4, 4))
     start = Factors(U, V, P, Q, generator.normal(size=30), generator.normal(size=30))
-    warm = solve_smooth(problem, ALL_PARTS, start=start, tol=1e-7)
+    warm = solve_smooth(problem, ALL_PARTS, start=start, tol=3e-7)
     assert warm.converged
     assert warm.objective == pytest.approx(cold.objective, rel=2e-7)
     rows, columns = problem.rows.astype(np.int64), problem.indices.astype(np.int64)
@@ -298,8 +298,9 @@ def random_symmetric(n: int, seed: int) -> sparse.csr_array:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("branch", ["dense", "cholesky", "lanczos"])
 @pytest.mark.parametrize("share", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("with_basis", [False, True])
 def test_the_bound_is_never_below_the_largest_eigenvalue(
-    branch: str, seed: int, share: float, monkeypatch: pytest.MonkeyPatch
+    branch: str, seed: int, share: float, with_basis: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrix = random_symmetric(60 + 25 * seed, seed)
     largest = exact_largest(matrix)
@@ -309,18 +310,19 @@ def test_the_bound_is_never_below_the_largest_eigenvalue(
         monkeypatch.setattr(certificate, "MAX_CHOLESKY", 0)
     slack = 1e-6 if branch == "cholesky" else 0.02
     generator = np.random.default_rng(seed)
-    found = bound_largest(matrix, share * largest, n_pairs=5, slack=slack, generator=generator)
+    leading = np.linalg.eigh(matrix.toarray())[1][:, -3:] if with_basis else np.zeros((matrix.shape[0], 0))
+    found = bound_largest(matrix, share * largest, leading, slack=slack, generator=generator)
     assert found.upper >= largest * (1 - 1e-12)
     assert np.isfinite(found.upper)
     if branch == "dense":
         assert found.upper == pytest.approx(largest, rel=1e-11)
-    if branch == "cholesky":
-        assert found.upper <= max(share, 1.0) * largest * (1 + 1.01 * slack)
-    if branch == "lanczos":  # within the error of 400 steps
-        assert found.upper <= max(share, 1.0) * largest * (1 + slack)
-    assert found.values[0] == pytest.approx(largest, rel=1e-6)
-    vectors = found.vectors[:, :3]
-    assert np.abs(matrix @ vectors - vectors * found.values[:3]).max() <= 1e-4 * largest
+    if share >= 1.0 and (with_basis or share > 1.0):  # then nothing is missing, and that can be proven
+        assert found.upper <= share * largest * (1 + 1.01 * slack)
+    if not with_basis and share == 0.3:  # then the largest eigenvectors are missing, and are found
+        assert found.values[0] == pytest.approx(largest, rel=1e-2)
+        vector = found.vectors[:, 0]
+        assert vector @ (matrix @ vector) == pytest.approx(found.values[0], rel=1e-6)
+        assert np.linalg.norm(vector) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -337,5 +339,5 @@ def test_a_poor_subspace_does_not_break_the_lanczos_bound(seed: int) -> None:
     generator = np.random.default_rng(seed)
     basis = np.linalg.qr(generator.normal(size=(120, 3)))[0]  # holds no eigenvector
     largest = exact_largest(matrix)
-    upper = certificate.lanczos_bound(matrix, basis, 0.0, generator)
-    assert largest <= upper < np.inf
+    spectrum = certificate.run_lanczos(matrix, largest, basis, 0.1, generator, False)
+    assert largest <= spectrum.upper < np.inf

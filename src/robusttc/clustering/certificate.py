@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.linalg import ArpackError, eigsh
 
 from robusttc.clustering.problem import Floats
 
@@ -27,11 +26,25 @@ __all__ = ["Spectrum", "bound_largest", "exact_largest"]
 FAILURE_PROBABILITY = 1e-10
 MAX_DENSE = 300  # up to here a full eigendecomposition is cheaper than Lanczos
 MAX_CHOLESKY = 3_000
+CHECK_EVERY = 20  # Lanczos steps
+ROUGH_STEPS = 40
+MAX_STEPS = 400
+MAX_RESTARTS = 3
+NEAR = 0.97  # eigenvalues above this share of the limit are returned with their vectors
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The upper end of a symmetric matrix's spectrum: a proven bound, and the largest eigenpairs found."""
+    """The upper end of a symmetric matrix's spectrum.
+
+    Attributes
+    ----------
+    upper
+        A bound on the largest eigenvalue: proven, unless only an estimate was asked for.
+    values, vectors
+        The largest eigenvalues on the complement of the given basis, largest first, and their vectors,
+        approximately: those above the limit are directions that the basis lacks.
+    """
 
     upper: float
     values: Floats
@@ -44,7 +57,13 @@ def exact_largest(matrix: sparse.csr_array) -> float:
 
 
 def bound_largest(
-    matrix: sparse.csr_array, limit: float, *, n_pairs: int, slack: float, generator: np.random.Generator
+    matrix: sparse.csr_array,
+    limit: float,
+    basis: Floats,
+    *,
+    slack: float,
+    generator: np.random.Generator,
+    estimate: bool = False,
 ) -> Spectrum:
     """Bound the largest eigenvalue of a sparse symmetric matrix from above.
 
@@ -54,36 +73,46 @@ def bound_largest(
         The sparse symmetric matrix.
     limit
         The eigenvalue that matters: a bound below it is as good as the limit itself.
-    n_pairs
-        How many of the largest eigenpairs to look for; those above the limit are missing directions.
+    basis
+        Orthonormal columns that should hold the eigenvectors at the limit; any basis gives a valid bound.
     slack
         The relative excess over the largest eigenvalue that the bound may have.
     generator
-        Draws the random starts.
+        Draws the random start.
+    estimate
+        Whether an estimate is enough: a few Lanczos steps, nothing proven.
     """
     n = matrix.shape[0]
     if not np.any(matrix.data):
-        return Spectrum(0.0, np.zeros(1), np.zeros((n, 1)))
-    n_pairs = min(n_pairs, n - 1)
-    if n <= MAX_DENSE or n_pairs < 1:
-        values, vectors = np.linalg.eigh(matrix.toarray())
-        rounding = 1e-13 * float(np.abs(values).max(initial=0.0))
-        return Spectrum(float(values[-1]) + rounding, values[::-1], vectors[:, ::-1])
-    start = generator.standard_normal(n)
-    try:
-        values, vectors = eigsh(
-            matrix, k=n_pairs, which="LA", tol=1e-7, v0=start, ncv=min(n, 2 * n_pairs + 20)
-        )
-    except ArpackError:  # many eigenvalues at one place: a few of them, roughly, will do
-        values, vectors = eigsh(matrix, k=min(n_pairs, 8), which="LA", tol=1e-4, ncv=min(n, 80))
-    order = np.argsort(-values)
-    values, vectors = values[order], vectors[:, order]
-    wanted = max(limit, float(values[0])) * (1 + slack)
-    if n <= MAX_CHOLESKY:
-        upper = wanted if is_below(matrix, wanted) else np.inf
-    else:
-        upper = lanczos_bound(matrix, np.linalg.qr(vectors)[0], wanted, generator)
-    return Spectrum(upper, values, vectors)
+        return Spectrum(0.0, np.zeros(0), np.zeros((n, 0)))
+    if n <= MAX_DENSE or basis.shape[1] >= n - 1:
+        return decompose(matrix, basis)
+    for _ in range(1 if estimate else MAX_RESTARTS):
+        found = run_lanczos(matrix, limit, basis, slack, generator, estimate)
+        if found.upper <= limit * (1 + slack) or not len(found.values) or found.values[0] > limit:
+            break
+        # What is near the limit belongs into the basis: the rest is then well below it.
+        basis = np.linalg.qr(np.hstack([basis, found.vectors]))[0]
+        if n <= MAX_CHOLESKY:
+            break
+    if not estimate and n <= MAX_CHOLESKY:
+        basis = np.linalg.qr(np.hstack([basis, found.vectors]))[0]
+        inside = np.linalg.eigvalsh(basis.T @ (matrix @ basis))
+        wanted = float(inside.max(initial=limit)) * (1 + slack)
+        if found.upper > wanted and is_below(matrix, wanted):
+            return Spectrum(wanted, found.values, found.vectors)
+    return found
+
+
+def decompose(matrix: sparse.csr_array, basis: Floats) -> Spectrum:
+    """Return the exact spectrum, and that of the complement of a basis."""
+    whole = matrix.toarray()
+    sizes = np.linalg.eigvalsh(whole)
+    rounding = 1e-13 * float(np.abs(sizes).max(initial=0.0))
+    outside = whole - basis @ (basis.T @ whole)
+    outside -= (outside @ basis) @ basis.T
+    values, vectors = np.linalg.eigh((outside + outside.T) / 2)
+    return Spectrum(float(sizes[-1]) + rounding, values[::-1], vectors[:, ::-1])
 
 
 def is_below(matrix: sparse.csr_array, limit: float) -> bool:
@@ -97,59 +126,70 @@ def is_below(matrix: sparse.csr_array, limit: float) -> bool:
     return True
 
 
-def lanczos_bound(
+def run_lanczos(
     matrix: sparse.csr_array,
+    limit: float,
     basis: Floats,
-    wanted: float,
+    slack: float,
     generator: np.random.Generator,
-    *,
-    max_steps: int = 400,
-) -> float:
-    """Bound the largest eigenvalue with the help of a subspace that holds the leading eigenvectors.
+    estimate: bool,
+) -> Spectrum:
+    """Bound the largest eigenvalue by Lanczos steps on the complement of a basis.
 
-    With A the part on the subspace, C that on its complement and B the coupling,
-    lambda_max <= (a + c)/2 + sqrt(((a - c)/2)^2 + ||B||^2), a and c the largest eigenvalues of A and C. Only
-    c needs Lanczos: after m steps from a random start it is short of the truth by at most eps times the
+    With Ritz values a_i on the basis, b_i the norms of their residuals and c the largest eigenvalue on the
+    complement, lambda_max is at most that of the arrow matrix of a_i and c on the diagonal and b_i beside c.
+    Only c needs Lanczos: after m steps from a random start it is short of the truth by at most eps times the
     spread of the spectrum, but for a probability of 1.648 sqrt(n) exp(-sqrt(eps) (2m - 1)) (SIAM Journal on
     Matrix Analysis and Applications 13, 1992, page 1094).
     """
+    n, rank = basis.shape
     product = matrix @ basis
-    inner = basis.T @ product
-    coupling = product - basis @ inner
-    a = float(np.linalg.eigvalsh((inner + inner.T) / 2)[-1])
-    b_squared = float(np.linalg.eigvalsh(coupling.T @ coupling)[-1])
+    ritz, rotation = np.linalg.eigh(basis.T @ product)
+    arrow = np.diag(np.append(ritz, 0.0))
+    arrow[-1, :-1] = arrow[:-1, -1] = np.linalg.norm(product @ rotation - basis @ (rotation * ritz), axis=0)
 
     def joined(c: float) -> float:
-        return ((a + c) / 2 + float(np.sqrt(((a - c) / 2) ** 2 + b_squared))) * (1 + 1e-12)
+        if not np.isfinite(c):
+            return np.inf
+        arrow[-1, -1] = c
+        return float(np.linalg.eigvalsh(arrow)[-1]) * (1 + 1e-12)
 
-    n = matrix.shape[0]
-    dimension = n - basis.shape[1]
+    max_steps = min(ROUGH_STEPS if estimate else MAX_STEPS, n - rank)
     vectors = np.empty((max_steps, n))
     diagonal, beside = np.empty(max_steps), np.empty(max_steps)
     vector = project(generator.standard_normal(n), basis)
-    vector /= np.linalg.norm(vector)
-    upper = np.inf
+    vectors[0] = vector / np.linalg.norm(vector)
     for step in range(max_steps):
-        vectors[step] = vector
-        product = project(matrix @ vector, basis)
-        diagonal[step] = vector @ product
+        product = project(matrix @ vectors[step], basis)
+        diagonal[step] = vectors[step] @ product
         seen = vectors[: step + 1]
-        for _ in range(2):  # once leaves rounding errors that grow
-            product -= seen.T @ (seen @ product)
+        product -= diagonal[step] * vectors[step]
+        product -= seen.T @ (seen @ product)
         beside[step] = np.linalg.norm(product)
-        if step % 20 == 19 or step == max_steps - 1:
-            ritz = eigh_tridiagonal(diagonal[: step + 1], beside[:step], eigvals_only=True)
-            eps = (np.log(1.648 * np.sqrt(dimension) / FAILURE_PROBABILITY) / (2 * step + 1)) ** 2
-            if eps < 0.5:
-                # The spread is itself seen short at both ends by the same share.
-                upper = joined(float(ritz[-1] + eps * (ritz[-1] - ritz[0]) / (1 - 2 * eps)))
-                if upper <= wanted:
-                    break
-        if beside[step] < 1e-14 * abs(a):  # the Krylov space of a random start closed: it has seen everything
-            ritz = eigh_tridiagonal(diagonal[: step + 1], beside[:step], eigvals_only=True)
-            return joined(float(ritz[-1]))
-        vector = product / beside[step]
-    return upper
+        is_closed = beside[step] < 1e-13 * abs(limit)
+        is_last = is_closed or step == max_steps - 1
+        if is_last or step % CHECK_EVERY == CHECK_EVERY - 1:
+            values, combined = eigh_tridiagonal(diagonal[: step + 1], beside[:step])
+            eps = 0.0 if is_closed else lanczos_error(n - rank, step + 1)
+            # The spread is itself seen short at both ends by the same share.
+            c = values[-1] + eps * (values[-1] - values[0]) / (1 - 2 * eps) if eps < 0.5 else np.inf
+            upper = joined(float(values[-1] if estimate else c))
+            # Directions above the limit are enough once they are roughly known: the next round proves.
+            residual = beside[step] * abs(combined[-1, -1])
+            is_found = values[-1] - limit > 10 * max(residual, slack * limit)
+            is_proven = upper <= limit * (1 + slack)
+            # No more steps can prove it if what is known already, or is so near, is too much.
+            is_stuck = eps < 0.05 and joined(max(values[-1], NEAR * limit)) > limit * (1 + slack)
+            if is_last or (not estimate and (is_proven or is_found or is_stuck)):
+                break
+        vectors[step + 1] = product / beside[step]
+    leading = combined[:, values > NEAR * limit][:, ::-1]
+    return Spectrum(upper, values[::-1][: leading.shape[1]], vectors[: len(values)].T @ leading)
+
+
+def lanczos_error(dimension: int, n_steps: int) -> float:
+    """Return the largest relative error after some steps, but for the failure probability."""
+    return float((np.log(1.648 * np.sqrt(dimension) / FAILURE_PROBABILITY) / (2 * n_steps - 1)) ** 2)
 
 
 def project(vector: Floats, basis: Floats) -> Floats:

@@ -215,10 +215,7 @@ def complete_scores(
             search, setting = choose_setting(folds, basis, delta)
             errors = search.errors
     problem = problem_of(data, basis, setting)
-    start = None
-    if folds and len(folds) == 1 and folds[0].coordinates is not None:
-        start = folds[0].coordinates
-    solution = solve_smooth(problem, setting.penalties(problem, delta), start=start, tol=tol, seed=seed)
+    solution = solve_smooth(problem, setting.penalties(problem, delta), tol=tol, seed=seed)
     left = residuals(problem, solution.factors)
     points = place_tasks(problem, setting, solution.factors, delta)
     for fold in folds:
@@ -241,7 +238,9 @@ def place_tasks(problem: Problem, setting: Setting, coordinates: Factors, delta:
     warm: Factors | None = None
     for tau in CLUSTER_TAUS:
         penalties = replace(setting, tau=tau, rest=np.inf).penalties(problem, delta)
-        warm = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS).factors
+        warm = solve_smooth(
+            problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False
+        ).factors
         found.append(embed(problem.expand(warm.U)))
     return np.asarray(np.hstack(found) / np.sqrt(len(found)))
 
@@ -278,7 +277,7 @@ def fit_halves(
     for half in halves:
         problem = problem_of(half.data, basis, completion.setting)
         penalties = completion.setting.penalties(problem, completion.delta)
-        found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS)
+        found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False)
         half.points = place_tasks(problem, completion.setting, found.factors, completion.delta)
     return halves
 
@@ -344,7 +343,9 @@ class Search:
             problem = problem_of(fold.data, self.features, setting)
             warm = None if start is None else self._coordinates[replace(start, debias=0.0)][number]
             penalties = setting.penalties(problem, self.delta)
-            solution = solve_smooth(problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS)
+            solution = solve_smooth(
+                problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False
+            )
             found.append(solution.factors)
             own = []
             for debias in DEBIASING:

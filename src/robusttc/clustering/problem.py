@@ -65,6 +65,22 @@ class Problem:
         """Return a sparse matrix with these values at the measured entries."""
         return sparse.csr_array((values, self.indices, self.indptr), shape=(self.n, self.n))
 
+    @cached_property
+    def transposed(self) -> NDArray[np.intp] | None:
+        """Where each entry's other direction is; None if some entry is measured in one direction alone."""
+        order = np.lexsort((self.rows, self.indices))
+        is_symmetric = np.array_equal(self.indices[order], self.rows) and np.array_equal(
+            self.rows[order], self.indices
+        )
+        return order if is_symmetric else None
+
+    def parts(self, values: Floats, sign: float) -> sparse.csr_array:
+        """Return the symmetric (sign 1) or skew-symmetric (sign -1) part of a matrix of the entries."""
+        if self.transposed is not None:
+            return self.matrix((values + sign * values[self.transposed]) / 2)
+        matrix = self.matrix(values)
+        return sparse.csr_array((matrix + sign * matrix.T) / 2)
+
     def with_values(self, values: Floats, weights: Floats) -> Problem:
         """Return a problem with other values and weights at the same entries."""
         return Problem(self.indptr, self.indices, values, weights, self.basis)

@@ -24,7 +24,10 @@ from robusttc.clustering.problem import Factors, Floats, Penalties, Problem
 __all__ = ["Solution", "solve_absolute", "solve_smooth"]
 
 MAX_DENSE_TASKS = 500
-NEW_DIRECTIONS = 8  # at most so many columns join a factor in one round
+FIRST_STEPS, ROUGH_STEPS, MAX_STEPS = 20, 40, 100  # of L-BFGS in a round
+NEW_DIRECTIONS = 8  # so many columns may join a factor of lower rank in one round
+SMALL = 0.05  # columns below this share of the largest are small
+GUESSED = 0.25  # the same, for the first directions
 VANISHED = 1e-6  # columns below this share of the largest are dropped
 
 
@@ -187,33 +190,39 @@ def prove(
     factors: Factors,
     slack: float,
     generator: np.random.Generator,
+    *,
+    estimate: bool = False,
 ) -> Proof:
-    """Bound the spectral constraints of a dual."""
-    G = problem.matrix(dual)
-    symmetric = problem.in_coordinates(sparse.csr_array((G + G.T) / 2))
-    spectra: list[Spectrum | None] = []
+    """Bound the spectral constraints of a dual; `estimate`: roughly, without a proof."""
+    symmetric = problem.in_coordinates(problem.parts(dual, 1.0))
+    spectra: list[Spectrum | None] = [None, None, None]
     scale = 1.0
-    for limit, sign, rank in (
-        (pay.positive, 1.0, factors.U.shape[1]),
-        (pay.negative, -1.0, factors.V.shape[1]),
-    ):
-        spectrum = None
-        if np.isfinite(limit):
-            matrix = symmetric if sign > 0 else -symmetric
-            n_pairs = rank + NEW_DIRECTIONS
-            spectrum = bound_largest(matrix, limit, n_pairs=n_pairs, slack=slack, generator=generator)
-            scale = min(scale, limit / max(spectrum.upper, 1e-300))
-        spectra.append(spectrum)
-    skew = None
+
+    def bound(matrix: sparse.csr_array, limit: float, basis: Floats) -> Spectrum:
+        nonlocal scale
+        found = bound_largest(matrix, limit, basis, slack=slack, generator=generator, estimate=estimate)
+        scale = min(scale, limit / max(found.upper, 1e-300))
+        return found
+
+    if np.isfinite(pay.positive):
+        spectra[0] = bound(symmetric, pay.positive, orthonormal(factors.U))
+    if np.isfinite(pay.negative):
+        spectra[1] = bound(-symmetric, pay.negative, orthonormal(factors.V))
     if np.isfinite(pay.skew):
-        K = problem.in_coordinates(sparse.csr_array((G - G.T) / 2))
+        K = problem.in_coordinates(problem.parts(dual, -1.0))
         zero = sparse.csr_array(K.shape)
         top, bottom = sparse.hstack([zero, K]), sparse.hstack([K.T, zero])
-        dilation = sparse.csr_array(sparse.vstack([top, bottom]))
-        n_pairs = 2 * factors.P.shape[1] + NEW_DIRECTIONS
-        skew = bound_largest(dilation, pay.skew, n_pairs=n_pairs, slack=slack, generator=generator)
-        scale = min(scale, pay.skew / max(skew.upper, 1e-300))
-    return Proof(spectra[0], spectra[1], skew, scale)
+        # The singular vectors of K, and so the eigenvectors of this matrix, lie in the span of P and Q.
+        planes = orthonormal(np.hstack([factors.P, factors.Q]))
+        basis = np.kron(np.eye(2), planes) if planes.shape[1] else np.zeros((2 * len(planes), 0))
+        spectra[2] = bound(sparse.csr_array(sparse.vstack([top, bottom])), pay.skew, basis)
+    return Proof(*spectra, scale)
+
+
+def orthonormal(part: Floats) -> Floats:
+    """Return an orthonormal basis of the columns that are not small: a small one is no eigenvector yet."""
+    sizes = np.linalg.norm(part, axis=0)
+    return np.linalg.qr(part[:, sizes > SMALL * sizes.max(initial=0.0)])[0]
 
 
 def smooth_dual_value(problem: Problem, pay: Penalties, dual: Floats, scale: float) -> tuple[float, float]:
@@ -243,55 +252,60 @@ def solve_smooth(
     tol: float = 1e-5,
     max_rounds: int = 40,
     max_rank: int = 400,
+    certify: bool = True,
     seed: int = 0,
 ) -> Solution:
-    """Minimise the smooth program to a certified relative gap; see the module's docstring."""
+    """Minimise the smooth program to a relative gap; see the module's docstring.
+
+    With `certify` the gap is proven, else its bounds are estimates: enough to compare settings.
+    """
     generator = np.random.default_rng(seed)
     factors = Factors.zeros(problem.n_coordinates) if start is None else start
     n_sweeps = 0
     best: Solution | None = None
-    slack = 0.1 * tol
+    accuracy = 1e-2
+    size = float(np.vdot(problem.values, problem.values)) / max(len(problem.values), 1)
+    typical = 0.3 * finite(penalties.positive) * size**0.25  # of a gradient
     for round_number in range(max_rounds + 1):
         program = SmoothProgram(problem, penalties, factors)
         flat = program.flatten(factors)
+        # The first directions are guesses: those that come to little go, and come back if they are needed.
+        is_guess = round_number == 1 and start is None
         if round_number or start is not None:
             # No test on the decrease: a new direction starts small, and would end the search at once.
-            options: Any = {
-                "maxiter": 100 if tol < 1e-3 else 40,
-                "maxcor": 15,
-                "ftol": 0.0,
-                "gtol": 0.03 * tol,
-            }
+            n_steps = FIRST_STEPS if is_guess else MAX_STEPS if certify else ROUGH_STEPS
+            options: Any = {"maxiter": n_steps, "maxcor": 10, "ftol": 0.0, "gtol": accuracy * typical}
             objective_of: Any = program
             flat = minimize(objective_of, flat, jac=True, method="L-BFGS-B", options=options).x
-        objective, _ = program(flat)
-        n_sweeps += program.n_sweeps
-        factors = balance(program.unflatten(flat))
-        proof = prove(problem, penalties, program.dual, factors, slack, generator)
-        value, scale = smooth_dual_value(problem, penalties, program.dual, proof.scale)
+        factors = balance(program.unflatten(flat), GUESSED if is_guess else VANISHED)
+        n_sweeps += program.n_sweeps + 1
+        program = SmoothProgram(problem, penalties, factors)
+        objective, _ = program(program.flatten(factors))
+        proof = prove(problem, penalties, program.dual, factors, 0.1 * tol, generator, estimate=not certify)
+        value, multiple = smooth_dual_value(problem, penalties, program.dual, proof.scale)
         gap = (objective - value) / max(objective, 1e-300)
         if best is None or gap < best.gap:
             best = Solution(
-                factors, program.dual.copy(), scale, objective, max(gap, 0.0), gap <= tol, n_sweeps
+                factors, program.dual.copy(), multiple, objective, max(gap, 0.0), gap <= tol, n_sweeps
             )
         if gap <= tol or not np.isfinite(gap):
             break
-        factors = grow(
-            factors, penalties, proof, problem.degree, max_rank, first=round_number == 0 and start is None
-        )
+        # The gap is about linear in the gradient: no more exact than this round can use.
+        accuracy = max(min(0.1 * gap, 0.3 * accuracy), 1e-3 * tol)
+        factors = grow(factors, penalties, proof, problem, max_rank)
     return (
         replace(best, n_sweeps=n_sweeps) if best else Solution(factors, np.zeros(0), 0.0, 0.0, 0.0, True, 0)
     )
 
 
-def balance(factors: Factors) -> Factors:
-    """Write each part by its singular vectors, and drop columns that have vanished."""
+def balance(factors: Factors, least: float) -> Factors:
+    """Write each part by its singular vectors, and drop columns below a share of the largest."""
 
     def orthogonal(part: Floats) -> Floats:
         if not part.shape[1]:
             return part
         left, sizes, _ = np.linalg.svd(part, full_matrices=False)
-        kept = sizes > VANISHED * max(float(sizes[0]), 1e-12)
+        kept = sizes > least * max(float(sizes[0]), 1e-12)
         return np.asarray(left[:, kept] * sizes[kept])
 
     P, Q = factors.P, factors.Q
@@ -313,17 +327,18 @@ def skew_factors(basis: Floats, core: Floats) -> tuple[Floats, Floats]:
     return basis @ imaginary, basis @ real
 
 
-def grow(
-    factors: Factors, pay: Penalties, proof: Proof, degree: float, max_rank: int, *, first: bool
-) -> Factors:
-    """Add the directions in which the dual violates its constraints."""
+def grow(factors: Factors, pay: Penalties, proof: Proof, problem: Problem, max_rank: int) -> Factors:
+    """Add directions in which the dual violates its constraints, at most as many as there are."""
+    # Where pairs are measured at random, an excess over the limit is what a direction lacks times d / n.
+    reach = problem.n / problem.degree
 
     def added(part: Floats, spectrum: Spectrum | None, limit: float) -> Floats:
         if spectrum is None:
             return part
-        room = max(min(3 * NEW_DIRECTIONS if first else NEW_DIRECTIONS, max_rank - part.shape[1]), 0)
+        rank = part.shape[1]
+        room = max(min(max(NEW_DIRECTIONS, rank), max_rank - rank), 0)
         above = np.flatnonzero(spectrum.values > limit * (1 + 1e-9))[:room]
-        sizes = np.sqrt(np.maximum(spectrum.values[above] - limit, 1e-2 * limit) / degree)
+        sizes = np.sqrt(reach * (spectrum.values[above] - limit))
         return np.hstack([part, sizes * spectrum.vectors[:, above]])
 
     U = added(factors.U, proof.positive, pay.positive)
@@ -335,7 +350,7 @@ def grow(
         if len(above):
             # Singular vectors of a skew matrix come in planes: half of them are the others, turned.
             values, vectors = proof.skew.values[above], proof.skew.vectors[:, above]
-            excess = np.maximum(values - pay.skew, 1e-2 * pay.skew) / degree
+            excess = reach * (values - pay.skew)
             new_P, new_Q = plane_factors(vectors[:n], vectors[n:], excess)
             P, Q = np.hstack([P, new_P]), np.hstack([Q, new_Q])
     return Factors(U, V, P, Q, factors.a, factors.b)
