@@ -299,6 +299,14 @@ def test_what_to_measure_next() -> None:
     found = advise_measuring(facts, space_of(facts))
     # No more than there are.
     assert (found.n_more, found.n_scores) == (28 - len(most.pairs().first), 56)
+    sentence = "Measured 44 of 56 scores: more would hardly predict the rest better (21 % saved)."
+    stopped = {"stopped_early": {"n_scores": 44, "n_planned": 56, "sentence": sentence}}
+    summary = with_cluster_verdict(supported=False) | {"transfer": stopped}
+    facts = make_facts(PARTITION, scores=most, summary=summary)
+    found = advise_measuring(facts, space_of(facts))
+    # To measure the rest was found not to help.
+    assert found.sentence.startswith(f"{sentence} Scores with less chance in them would help")
+    assert (found.n_more, found.n_scores) == (None, None)
 
 
 def test_nothing_is_left_to_measure() -> None:

@@ -71,9 +71,7 @@ Kind = Annotated[
 ]
 Pairs = Annotated[
     str | None,
-    typer.Option(
-        metavar="auto|all|N", help="How many scores to measure.  [default: auto, all up to 300 tasks]"
-    ),
+    typer.Option(metavar="auto|all|N", help="How many scores to measure.  [default: auto, as many as help]"),
 ]
 Clusters = Annotated[str | None, typer.Option(metavar="K|auto", help="How many clusters.  [default: auto]")]
 Rule = Annotated[

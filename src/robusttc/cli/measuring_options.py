@@ -24,7 +24,10 @@ ModelName = Annotated[
 ]
 PairNumber = Annotated[
     str,
-    typer.Option(metavar="auto|all|N", help="How many scores to measure; auto is all up to 300 tasks."),
+    typer.Option(
+        metavar="auto|all|N",
+        help="How many scores to measure; auto is as many as help to predict the others.",
+    ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="How many processes share the work.")]
 DeviceName = Annotated[

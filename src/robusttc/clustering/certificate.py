@@ -157,7 +157,7 @@ def run_lanczos(
     max_steps = min(ROUGH_STEPS if estimate else MAX_STEPS, n - rank)
     vectors = np.empty((max_steps, n))
     diagonal, beside = np.empty(max_steps), np.empty(max_steps)
-    vector = project(generator.standard_normal(n), basis)
+    vector = project(generator.standard_normal(size=n), basis)
     vectors[0] = vector / np.linalg.norm(vector)
     for step in range(max_steps):
         product = project(matrix @ vectors[step], basis)
@@ -184,7 +184,8 @@ def run_lanczos(
                 break
         vectors[step + 1] = product / beside[step]
     leading = combined[:, values > NEAR * limit][:, ::-1]
-    return Spectrum(upper, values[::-1][: leading.shape[1]], vectors[: len(values)].T @ leading)
+    kept = np.asarray(values[::-1][: leading.shape[1]], dtype=np.float64)
+    return Spectrum(upper, kept, vectors[: len(values)].T @ leading)
 
 
 def lanczos_error(dimension: int, n_steps: int) -> float:

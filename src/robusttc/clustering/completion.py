@@ -38,7 +38,9 @@ REST_RATIOS = (2.0, 1.3)
 ROW_PENALTIES = (1.5, 15.0)
 FEATURE_SHARES = (0.3, 0.6)
 DEBIASING = (0.0, 0.5, 1.0)
-COLUMN_PENALTY = 2.5
+COLUMN_PENALTY = 10.0
+FIRST_COLUMN_PENALTY = 2.5  # of the completion that the standardisation is adjusted by
+LEAST_VARIANCE = 0.2  # of a standardised score around what that completion expects
 ROUGH = 3e-3  # the gap that is enough to compare settings
 ROUGH_ROUNDS = 5
 WORSE = 1.03  # a held-out loss so many times the lowest ends the path of debiased fits
@@ -99,6 +101,9 @@ class Setting:
                 Q=factors.Q * skew,
             )
         return factors.expanded(problem)
+
+
+FIRST = Setting(0.62)  # the completion that the standardisation is adjusted by
 
 
 def stretch(part: Floats, added: float) -> Floats:
@@ -204,7 +209,7 @@ def complete_scores(
     seed
         The seed of the folds.
     """
-    data = standardise(scores, method=method)
+    data = standardise_whole(scores, method)
     basis = None if features is None else leading_features(features)
     errors: dict[Setting, float] = {}
     folds: list[Fold] = []
@@ -223,6 +228,26 @@ def complete_scores(
             own = problem_of(fold.data, basis, setting)
             fold.points = place_tasks(own, setting, fold.coordinates, delta)
     return Completion(data, problem, solution, setting, errors, points, folds, delta, left)
+
+
+def standardise_whole(
+    scores: TransferScores, method: str, places: NDArray[np.int64] | None = None
+) -> Standardised:
+    """Standardise by what the scores of a target over all sources are expected to be, measured or not."""
+    data = standardise(scores, method=method, places=places)
+    if data.method != "standard" or not len(data.values):
+        return data
+    problem = problem_of(data, None, FIRST)
+    penalties = replace(FIRST.penalties(problem, 1.0), column=FIRST_COLUMN_PENALTY)
+    found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False).factors
+    # Mean and variance of X_ij + a_i over the sources i other than j.
+    others = data.n - 1
+    left, right = np.column_stack([found.U, found.a]), np.column_stack([found.U, np.ones(data.n)])
+    own = np.einsum("ij,ij->i", left, right)
+    mean = (right @ left.sum(axis=0) - own) / others
+    square = (np.einsum("ij,ij->i", right @ (left.T @ left), right) - own**2) / others
+    expected = np.einsum("ij,ij->i", left[data.rows], right[data.columns]) - mean[data.columns]
+    return data.adjusted(scores, expected, np.maximum(1.0 - (square - mean**2), LEAST_VARIANCE))
 
 
 def place_tasks(problem: Problem, setting: Setting, coordinates: Factors, delta: float) -> Floats:
@@ -298,7 +323,7 @@ def make_folds(
     )
     for number in range(n_folds):
         held = fold_of[pair] == number
-        trained = standardise(scores, method=data.method, places=data.places[~held])
+        trained = standardise_whole(scores, data.method, data.places[~held])
         columns, places = data.columns[held], data.places[held]
         values = trained.apply(columns, scores.score[places])
         known = np.isfinite(values)

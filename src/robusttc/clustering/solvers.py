@@ -214,15 +214,16 @@ def prove(
         top, bottom = sparse.hstack([zero, K]), sparse.hstack([K.T, zero])
         # The singular vectors of K, and so the eigenvectors of this matrix, lie in the span of P and Q.
         planes = orthonormal(np.hstack([factors.P, factors.Q]))
-        basis = np.kron(np.eye(2), planes) if planes.shape[1] else np.zeros((2 * len(planes), 0))
+        basis = np.asarray(np.kron(np.eye(2), planes), dtype=np.float64)
         spectra[2] = bound(sparse.csr_array(sparse.vstack([top, bottom])), pay.skew, basis)
-    return Proof(*spectra, scale)
+    return Proof(spectra[0], spectra[1], spectra[2], scale)
 
 
 def orthonormal(part: Floats) -> Floats:
     """Return an orthonormal basis of the columns that are not small: a small one is no eigenvector yet."""
     sizes = np.linalg.norm(part, axis=0)
-    return np.linalg.qr(part[:, sizes > SMALL * sizes.max(initial=0.0)])[0]
+    kept = part[:, sizes > SMALL * sizes.max(initial=0.0)]
+    return np.asarray(np.linalg.qr(kept)[0], dtype=np.float64)
 
 
 def smooth_dual_value(problem: Problem, pay: Penalties, dual: Floats, scale: float) -> tuple[float, float]:

@@ -6,7 +6,7 @@ scores of a target, or multiplying them by a positive number, changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,36 @@ class Standardised:
         """Which targets can be standardised: three scores or more that differ."""
         return np.isfinite(self.spread)
 
+    def adjusted(self, scores: TransferScores, expected: Floats, variance: Floats) -> Standardised:
+        """Return the scores in the unit of all sources of a target, not of those it was measured with.
+
+        Sources that serve everybody well, or tasks of one group, may happen to be many among the measured
+        ones. The new value a + b z of a target's scores has the largest likelihood given that it is normal
+        around the expected value, with this variance.
+
+        Parameters
+        ----------
+        scores
+            The scores that were standardised, by ``standard``.
+        expected
+            The expected value of each entry, of mean 0 over all sources of the target.
+        variance
+            The variance around it, for each target.
+        """
+        columns, n = self.columns, self.n
+        count = np.maximum(np.bincount(columns, minlength=n), 1)
+        z_mean = np.bincount(columns, weights=self.values, minlength=n) / count
+        mean = np.bincount(columns, weights=expected, minlength=n) / count
+        z, around = self.values - z_mean[columns], expected - mean[columns]
+        squares = np.bincount(columns, weights=z**2, minlength=n)
+        products = np.bincount(columns, weights=z * around, minlength=n)
+        root = np.sqrt(products**2 + 4 * count * variance * squares)
+        slope = (products + root) / (2 * np.where(squares > 0, squares, 1.0))
+        spread = self.spread / np.where(squares > 0, slope, 1.0)
+        center = self.center + self.spread * z_mean - spread * mean
+        values = np.clip((scores.score[self.places] - center[columns]) / spread[columns], -CLIP, CLIP)
+        return replace(self, values=values, center=center, spread=spread)
+
     def apply(self, columns: NDArray[np.int64], scores: Floats) -> Floats:
         """Standardise other scores of the same targets; NaN for targets that cannot be standardised."""
         if self.method == "standard":
@@ -104,58 +134,71 @@ def standardise(
     target, score = scores.target[places], scores.score[places]
     if method == "auto":
         method = choose_method(scores)
-    order = np.argsort(target, kind="stable")
-    starts = np.searchsorted(target[order], np.arange(scores.n_tasks + 1))
     n = scores.n_tasks
-    center, spread, values = np.full(n, np.nan), np.full(n, np.nan), np.zeros(len(places))
-    quantiles: dict[int, tuple[Floats, Floats]] = {}
-    for column in range(n):
-        own = order[starts[column] : starts[column + 1]]
-        own_scores = score[own]
-        if len(own) < MIN_ENTRIES or not has_spread(own_scores):
-            continue
-        tame = own_scores[~is_wild(own_scores)]
-        size = float(np.abs(tame).max())  # scores of a tiny unit would vanish when they are squared
-        deviation = size * float((tame / size).std())
-        if not deviation > 0:
-            continue
-        center[column], spread[column] = tame.mean(), deviation
-        if method == "rank":
-            ranks = rankdata(own_scores)
-            normal = norm.ppf((ranks - 0.375) / (len(own) + 0.25))
-            normal /= max(float(normal.std()), 1e-12)
-            known, first = np.unique(own_scores, return_index=True)
-            quantiles[column] = (normal[first], known)
-            values[own] = normal
-        else:
-            values[own] = np.clip((own_scores - center[column]) / spread[column], -CLIP, CLIP)
+    is_wild = find_wild(target, score, n)
+    center, spread = column_moments(target[~is_wild], score[~is_wild], n)
+    spread[np.bincount(target, minlength=n) < MIN_ENTRIES] = np.nan
     kept = np.isfinite(spread)[target]
-    weights = weigh(scores, places, spread[target])[kept]
-    return Standardised(
-        n,
-        scores.source[places][kept],
-        target[kept],
-        values[kept],
-        weights,
-        places[kept],
-        center,
-        spread,
-        method,
-        quantiles,
-    )
+    places, target, score = places[kept], target[kept], score[kept]
+    quantiles: dict[int, tuple[Floats, Floats]] = {}
+    if method == "rank":
+        values, quantiles = normal_scores(target, score)
+    else:
+        values = np.clip((score - center[target]) / spread[target], -CLIP, CLIP)
+    weights = weigh(scores, places, spread[target])
+    source = scores.source[places]
+    return Standardised(n, source, target, values, weights, places, center, spread, method, quantiles)
 
 
-def has_spread(values: Floats) -> bool:
-    """Return whether values differ by more than rounding."""
-    return float(np.ptp(values)) > 1e-12 * float(np.abs(values).max())
+def column_moments(target: NDArray[np.int64], score: Floats, n: int) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each target's scores; NaN where they do not differ."""
+    size = np.zeros(n)  # scores of a tiny unit would vanish when they are squared
+    np.maximum.at(size, target, np.abs(score))
+    scaled = score / np.where(size > 0, size, 1.0)[target]
+    count = np.bincount(target, minlength=n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(target, weights=scaled, minlength=n) / count
+        squares = np.bincount(target, weights=(scaled - mean[target]) ** 2, minlength=n)
+        deviation = np.sqrt(squares / count)
+    differs = deviation > 1e-12
+    return np.where(differs, size * mean, np.nan), np.where(differs, size * deviation, np.nan)
 
 
-def is_wild(values: Floats) -> NDArray[np.bool_]:
-    """Return which values are far outside of the bulk of the others, in robust standard deviations."""
-    away = np.abs(values - np.median(values))
-    typical = 1.4826 * float(np.median(away))
-    wild = away > WILD * typical if typical > 0 else np.zeros(len(values), dtype=np.bool_)
-    return wild if has_spread(values[~wild]) else np.zeros(len(values), dtype=np.bool_)
+def column_medians(target: NDArray[np.int64], values: Floats, n: int) -> Floats:
+    """Return the median of each target's values; NaN for a target without any."""
+    sorted_values = values[np.lexsort((values, target))]
+    count = np.bincount(target, minlength=n)
+    start = np.cumsum(count) - count
+    low, high = start + (count - 1) // 2, start + count // 2
+    medians = np.full(n, np.nan)
+    has = count > 0
+    medians[has] = (sorted_values[low[has]] + sorted_values[high[has]]) / 2
+    return medians
+
+
+def find_wild(target: NDArray[np.int64], score: Floats, n: int) -> NDArray[np.bool_]:
+    """Return which scores are far outside of the bulk of their target's, in robust standard deviations."""
+    away = np.abs(score - column_medians(target, score, n)[target])
+    typical = 1.4826 * column_medians(target, away, n)[target]
+    wild = (typical > 0) & (away > WILD * typical)
+    is_left = np.isfinite(column_moments(target[~wild], score[~wild], n)[1])
+    return np.asarray(wild & is_left[target])
+
+
+def normal_scores(
+    target: NDArray[np.int64], score: Floats
+) -> tuple[Floats, dict[int, tuple[Floats, Floats]]]:
+    """Return normal scores of the ranks within each target, and the quantiles of each target."""
+    values = np.zeros(len(score))
+    quantiles = {}
+    order = np.argsort(target, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(target[order])) + 1) if len(order) else []:
+        normal = norm.ppf((rankdata(score[own]) - 0.375) / (len(own) + 0.25))
+        normal /= max(float(normal.std()), 1e-12)
+        known, first = np.unique(score[own], return_index=True)
+        quantiles[int(target[own[0]])] = (normal[first], known)
+        values[own] = normal
+    return values, quantiles
 
 
 def weigh(scores: TransferScores, places: NDArray[np.int64], spread: Floats) -> Floats:

@@ -75,7 +75,7 @@ def advise_measuring(facts: RunFacts, space: TaskSpace | None) -> MeasureNext:
             f"validation and training rows a task, or another kind of score.{poor}",
             tasks=listed,
         )
-    stopped = (facts.summary["transfer"] or {}).get("stopped_early")
+    stopped = (facts.summary.get("transfer") or {}).get("stopped_early")
     if stopped is not None:
         return MeasureNext(
             f"{stopped['sentence']} Scores with less chance in them would help: more validation and training "

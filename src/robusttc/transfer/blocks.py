@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.softmax_quick import fit_softmax_quickly
 from robusttc.errors import DataError
+from robusttc.scores import TransferScores
 from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood
 from robusttc.transfer.logme import logme
 from robusttc.transfer.plan import TaskRows, TransferPlan
 from robusttc.transfer.sources import SourceModel
 
-__all__ = ["ScoreBlock", "score_block"]
+__all__ = ["ScoreBlock", "collect_scores", "score_block"]
 
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]
@@ -176,3 +178,19 @@ def halve(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64
     """Cut an order in two; a single row is both halves."""
     middle = max(1, len(order) // 2)
     return order[:middle], order[middle:] if len(order) > 1 else order
+
+
+def collect_scores(task_names: Sequence[str], blocks: Sequence[ScoreBlock], *, kind: str) -> TransferScores:
+    """Put the blocks together, in any order."""
+    errors = np.concatenate([block.standard_error for block in blocks])
+    return TransferScores(
+        task_names,
+        source=np.concatenate([np.full(len(block.target), block.source) for block in blocks]),
+        target=np.concatenate([block.target for block in blocks]),
+        score=np.concatenate([block.score for block in blocks]),
+        n_examples=np.concatenate([block.n_examples for block in blocks]),
+        standard_error=None if np.isnan(errors).any() else errors,
+        first_half=np.concatenate([block.first_half for block in blocks]),
+        second_half=np.concatenate([block.second_half for block in blocks]),
+        kind=kind,
+    )

@@ -37,6 +37,7 @@ from robusttc.transfer.calibration import (
 from robusttc.transfer.cost_estimate import CostEstimate, memory_now, peak_so_far
 from robusttc.transfer.frozen_cost import FrozenCost, cost_of_frozen_part
 from robusttc.transfer.measure import find_missing, score_overlap
+from robusttc.transfer.measuring_rounds import StopMeasuring, plan_rounds
 from robusttc.transfer.pairs import PairChoice, PairList, all_pairs
 from robusttc.transfer.plan import TransferPlan, make_plan
 from robusttc.transfer.settings import TransferSettings
@@ -64,6 +65,7 @@ def estimate_cost(
     settings: TransferSettings | None = None,
     vectors: str | PathLike[str] | None = None,
     measured: TransferScores | None = None,
+    stop: StopMeasuring | None = None,
     n_workers: int = 1,
     device: str = "auto",
     random_state: RandomState = 0,
@@ -77,6 +79,8 @@ def estimate_cost(
     ----------
     tasks, encoder, pairs, kind, settings, vectors, measured, n_workers, device, random_state
         As in `measure_transfer`.
+    stop
+        As in `measure_transfer`; the estimate is that of measuring which does not stop early.
 
     Raises
     ------
@@ -121,8 +125,10 @@ def estimate_cost(
         groups, frozen.sample, settings=same, seed=seed, device=where, max_seconds=MAX_SECONDS_OF_UNITS
     )
     plan = replace(plan, inputs=frozen.sample.inputs)  # of which only the kind is asked for from here on
-    models = seconds_of_models(plan, rates, texts)
-    scoring = seconds_of_pairs(plan, rates, texts)
+    rounds = plan_rounds(plan, pairs, measured, stop)
+    plans = [replace(plan, pairs=each) for each in rounds]
+    models = sum(seconds_of_models(each, rates, texts) for each in plans)
+    scoring = sum(seconds_of_pairs(each, rates, texts) for each in plans)
     together = min(n_workers, os.cpu_count() or 1, len(plan.sources))
     starting = WORKER_SECONDS if n_workers > 1 and len(plan.sources) > 1 else 0.0
     reloading = loading if isinstance(encoder, str) else 0.0
@@ -137,6 +143,7 @@ def estimate_cost(
         seconds_pairs=scoring / together + starting,
         memory_bytes=peak_bytes(plan, frozen, n_texts=len(texts), n_workers=n_workers),
         calibration_seconds=time.perf_counter() - start,
+        at_most=len(rounds) > 1,
     )
 
 

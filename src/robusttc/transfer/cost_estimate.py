@@ -36,6 +36,8 @@ class CostEstimate:
         The memory at the peak, of this process and its workers together.
     calibration_seconds
         How long the estimate took, without loading a sentence model and without compiling.
+    at_most
+        Whether measuring may stop before that, because more scores would not predict the rest better.
     """
 
     encoder: str
@@ -48,6 +50,7 @@ class CostEstimate:
     seconds_pairs: float
     memory_bytes: int
     calibration_seconds: float
+    at_most: bool = False
 
     @property
     def seconds(self) -> float:
@@ -68,14 +71,15 @@ class CostEstimate:
         if not self.n_scores:
             return "Measuring transfer: all scores are there already."
         every = "all " if self.n_scores == self.n_tasks * (self.n_tasks - 1) else ""
+        every, about = ("at most ", "at most about") if self.at_most else (every, "about")
         part = ""
         if self.n_texts_to_encode and self.seconds_frozen >= 1:
             part = f" ({say_seconds(self.seconds_frozen)} of it sentence vectors, which are kept)"
         elif self.seconds_models >= 1 and self.seconds_models > self.seconds / 4:
             part = f" ({say_seconds(self.seconds_models)} of it training)"
         return (
-            f"Measuring transfer: {every}{self.n_scores:,} scores, about {say_seconds(self.seconds)}{part}, "
-            f"{say_bytes(self.memory_bytes)} of memory."
+            f"Measuring transfer: {every}{self.n_scores:,} scores, {about} {say_seconds(self.seconds)}{part}"
+            f", {say_bytes(self.memory_bytes)} of memory."
         )
 
 

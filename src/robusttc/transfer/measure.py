@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from os import PathLike
 from typing import Any
 
@@ -16,12 +17,12 @@ from robusttc.errors import DataError, UsageError, quote
 from robusttc.progress import Progress
 from robusttc.scores import TransferScores
 from robusttc.seeds import RandomState, run_seed
-from robusttc.transfer.blocks import ScoreBlock
+from robusttc.transfer.blocks import collect_scores
+from robusttc.transfer.measuring_rounds import StopMeasuring, measure_rounds, plan_rounds
 from robusttc.transfer.overlap import text_overlap
 from robusttc.transfer.pairs import PairChoice, PairList, check_known, choose_pairs
 from robusttc.transfer.plan import make_plan
 from robusttc.transfer.settings import TransferSettings
-from robusttc.transfer.units import measure_sources
 from robusttc.work.process_executor import check_workers
 from robusttc.work.processes import Processes
 from robusttc.work.units import HERE, Workshop
@@ -38,6 +39,7 @@ def measure_transfer(
     settings: TransferSettings | None = None,
     vectors: str | PathLike[str] | None = None,
     measured: TransferScores | None = None,
+    stop: StopMeasuring | None = None,
     n_workers: int = 1,
     workshop: Workshop | None = None,
     device: str = "auto",
@@ -69,10 +71,17 @@ def measure_transfer(
     measured
         Scores measured before, of these tasks and with the same settings and seed: they are kept, count
         towards `pairs`, and are not measured again.
+    stop
+        Measure the pairs of ``auto`` in rounds, and stop when this function of the scores of the rounds so
+        far returns True, for instance a `robusttc.clustering.stop_rule.StopRule`: then the result has fewer
+        scores than `count_entries` says. All other choices of `pairs` are measured whole, and so is
+        ``auto`` where `measured` is given, up to 50 tasks, and where every source trains a layer, which
+        each round would train again (``cnn`` and ``accuracy``). None measures everything.
     n_workers
         How many processes share the work.
     workshop
-        Who does the work instead, see `robusttc.work.units`: one unit a source, ``transfer/<its name>``.
+        Who does the work instead, see `robusttc.work.units`: one unit a source, ``transfer/<its name>``, or
+        one a source and round, ``transfer/round <number>/<its name>``.
     device
         Where a sentence model runs: ``auto`` takes a GPU if there is one. Layers are small and are trained on
         the CPU unless a device is named.
@@ -123,11 +132,9 @@ def measure_transfer(
     prepared = chosen_encoder.prepare(tasks, splits=("train", "valid"), progress=progress)
     plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed, device=training_device)
     del prepared  # the plan has what it needs of it
-    if n_workers > 1 and len(plan.sources) > 1:
-        with Processes(n_workers) as processes:
-            blocks = measure_sources(plan, processes, progress=progress)
-    else:
-        blocks = measure_sources(plan, workshop or HERE, progress=progress)
+    rounds = plan_rounds(plan, pairs, measured, stop)
+    with Processes(n_workers) if n_workers > 1 and len(plan.sources) > 1 else nullcontext() as processes:
+        blocks = measure_rounds(plan, rounds, stop, processes or workshop or HERE, progress=progress)
     scores = collect_scores(plan.task_names, blocks, kind=settings.kind)
     return scores if measured is None else among(tasks.names, measured.merged_with(scores))
 
@@ -184,22 +191,6 @@ def find_missing(
     has_forward = np.isin(chosen.first * n + chosen.second, there)
     is_new = ~(has_forward & np.isin(chosen.second * n + chosen.first, there))
     return chosen, PairList(chosen.first[is_new], chosen.second[is_new])
-
-
-def collect_scores(task_names: Sequence[str], blocks: Sequence[ScoreBlock], *, kind: str) -> TransferScores:
-    """Put the blocks together, in any order."""
-    errors = np.concatenate([block.standard_error for block in blocks])
-    return TransferScores(
-        task_names,
-        source=np.concatenate([np.full(len(block.target), block.source) for block in blocks]),
-        target=np.concatenate([block.target for block in blocks]),
-        score=np.concatenate([block.score for block in blocks]),
-        n_examples=np.concatenate([block.n_examples for block in blocks]),
-        standard_error=None if np.isnan(errors).any() else errors,
-        first_half=np.concatenate([block.first_half for block in blocks]),
-        second_half=np.concatenate([block.second_half for block in blocks]),
-        kind=kind,
-    )
 
 
 def score_overlap(tasks: TaskSet, pairs: PairList) -> TransferScores:

@@ -1,23 +1,23 @@
-"""Measuring cut into units: one a source, which trains its model and scores it on all of its targets."""
+"""Measuring cut into units: one a source and round, which trains its model and scores it on its targets."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import DoubtWarning, WorkError, quote
-from robusttc.progress import Progress
 from robusttc.transfer.blocks import ScoreBlock, score_block
+from robusttc.transfer.pairs import PairList
 from robusttc.transfer.plan import TransferPlan
 from robusttc.transfer.sources import train_source
-from robusttc.work.units import Payload, Unit, Workshop
+from robusttc.work.units import Payload, Unit
 
-__all__ = ["STAGE", "SourceScores", "measure_sources", "score_rows_of", "source_units"]
+__all__ = ["STAGE", "SourceScores", "check_measured", "read_blocks", "score_rows_of", "source_units"]
 
 STAGE = "transfer"
 
@@ -51,18 +51,23 @@ class SourceScores:
     failed: tuple[tuple[str, str], ...]
 
 
-def source_units(plan: TransferPlan) -> list[Unit]:
-    """Give one unit a source; the shared data is the plan."""
+def source_units(plan: TransferPlan, pairs: PairList, *, round_number: int | None = None) -> list[Unit]:
+    """Return one unit a source of these pairs; the shared data is the plan.
+
+    The number of the round is in the keys: a source has other targets in every round.
+    """
+    place = STAGE if round_number is None else f"{STAGE}/round {round_number}"
     return [
-        Unit(f"{STAGE}/{name}", measure_unit, source, (name,))
-        for source in plan.sources
-        for name in [plan.rows[source].name]
+        Unit(f"{place}/{plan.rows[source].name}", measure_unit, (source, targets), (plan.rows[source].name,))
+        for source, targets in enumerate(replace(plan, pairs=pairs).targets)
+        if len(targets)
     ]
 
 
-def measure_unit(plan: TransferPlan, source: int) -> Payload:
-    """Do a unit: train the model of one source, and score it."""
-    block = score_block(plan, source, train_source(plan, source))
+def measure_unit(plan: TransferPlan, pairs: tuple[int, NDArray[np.int64]]) -> Payload:
+    """Do a unit: train the model of one source, and score it on its targets."""
+    source, targets = pairs
+    block = score_block(plan, source, train_source(plan, source), targets)
     names = plan.task_names
     values = {
         "source": names[source],
@@ -104,27 +109,10 @@ def score_rows_of(payload: Payload) -> SourceScores:
     )
 
 
-def measure_sources(
-    plan: TransferPlan, workshop: Workshop, *, progress: Progress | None = None
-) -> list[ScoreBlock]:
-    """Let a workshop measure all sources of a plan.
-
-    Warns
-    -----
-    DoubtWarning
-        If scores are missing: a pair raised an error, or a source could not be worked on.
-
-    Raises
-    ------
-    WorkError
-        If there is not a single score.
-    """
-    units = source_units(plan)
-    data = workshop.put(plan)
-    try:
-        payloads = workshop.do(STAGE, units, data, progress=progress, noun="tasks")
-    finally:
-        workshop.drop(data)
+def read_blocks(
+    plan: TransferPlan, units: Sequence[Unit], payloads: Sequence[Payload | None]
+) -> tuple[list[ScoreBlock], list[str]]:
+    """Return the scores that units gave, and what is missing with the reason."""
     number_of = {name: number for number, name in enumerate(plan.task_names)}
     blocks: list[ScoreBlock] = []
     missing: list[str] = []
@@ -147,15 +135,30 @@ def measure_sources(
                 rows.n_examples,
             )
         )
+    return blocks, missing
+
+
+def check_measured(blocks: Sequence[ScoreBlock], missing: Sequence[str]) -> None:
+    """Report missing scores.
+
+    Warns
+    -----
+    DoubtWarning
+        If scores are missing: a pair raised an error, or a source could not be worked on.
+
+    Raises
+    ------
+    WorkError
+        If there is not a single score.
+    """
     if missing:
-        warn_of_missing(missing)
+        warn_of_missing(list(dict.fromkeys(missing)))
     if not any(len(block.target) for block in blocks):
         raise WorkError(
             "no score could be measured",
             got=missing[0] if missing else "no pairs",
             todo="see the errors of the units",
         )
-    return blocks
 
 
 def warn_of_missing(missing: Sequence[str]) -> None:
@@ -164,5 +167,5 @@ def warn_of_missing(missing: Sequence[str]) -> None:
     warnings.warn(
         f"some scores could not be measured and are left out: {'; '.join(missing[:MAX_NAMED])}{more}",
         DoubtWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -1,0 +1,125 @@
+"""Measuring in rounds as a part of a run: resumed to the same bytes, and what was saved is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_run
+
+from robusttc.cli import main
+from robusttc.clustering.stop_rule import StopRule
+from robusttc.data.taskset import TaskSet
+from robusttc.data.writing import write_tasks
+from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.run.identity import Identity
+from robusttc.run.stopping import Stopped
+from robusttc.run.store import RunStore
+from robusttc.run.workers import scores_of
+from robusttc.run.workshop import StoredWorkshop
+from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer.measuring_rounds import round_sizes
+from robusttc.work.units import Handle, Unit
+
+N_TASKS = 52
+
+
+def many_tasks() -> TaskSet:
+    return TaskSet(tiny_run.make_task(number) for number in range(N_TASKS))
+
+
+class Dying(tiny_run.Inline):
+    """Does so many units, and counts them."""
+
+    def __init__(self, n_left: int) -> None:
+        super().__init__()
+        self.n_left = n_left
+        self.done: list[str] = []
+
+    def submit(self, ticket: int, unit: Unit, data: Handle | None, time_limit: float) -> None:
+        self.n_left -= 1
+        self.done.append(unit.key)
+        super().submit(ticket, unit, data, time_limit)
+
+    def is_dead(self) -> bool:
+        return self.n_left <= 0
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_scores(tmp_path: Path) -> None:
+    tasks = many_tasks()
+    encoder: Any = SentenceEncoder(tiny_run.tiny_model(), device="cpu")
+    sizes = round_sizes(N_TASKS)
+    bound = StopRule(min_gain=float("inf"))
+    expected = measure_transfer(tasks, encoder=encoder, stop=bound)
+    assert bound.stopped
+    assert len(expected) in sizes[:-1]
+    done: list[str] = []
+    scores = None
+    with RunStore.create(tmp_path / "run", Identity({}, dict.fromkeys(tasks.names, "0"), {})) as store:
+        # Killed in the middle of each of the four rounds.
+        for n_left in (20, 52, 52, 52, 1000):
+            executor = Dying(n_left)
+            workshop = StoredWorkshop(store, executor, stop=executor.is_dead, score_rows=scores_of)
+            rule = StopRule(min_gain=float("inf"))
+            try:
+                scores = measure_transfer(tasks, encoder=encoder, stop=rule, workshop=workshop)
+            except Stopped:
+                assert n_left < 1000
+            done += executor.done
+        assert store.n_scores() == len(expected)
+    assert scores == expected
+    assert rule == bound
+    n_redone = len(done) - len(set(done))
+    assert n_redone <= 4 * 2  # what was under way when it was killed
+    assert {key.split("/")[1] for key in done} == {"round 1", "round 2", "round 3", "round 4"}
+
+
+def test_a_run_says_what_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("robusttc.run.workers.make_executor", lambda *_, **__: tiny_run.Inline())
+    monkeypatch.setattr("robusttc.run.stages.StopRule", lambda: StopRule(min_gain=float("inf")))
+    write_tasks(many_tasks(), tmp_path / "tasks")
+    out = tmp_path / "run"
+    assert main([*tiny_run.fit_options(tmp_path / "tasks"), "--out", str(out)]) == 0
+    n_planned = 51 * 50  # one task is private
+    n_scores = round_sizes(51)[3]
+    sentence = (
+        f"Measured {n_scores:,} of {n_planned:,} scores: more would hardly predict the rest better "
+        f"({100 * (1 - n_scores / n_planned):.0f} % saved)."
+    )
+    assert sentence in capsys.readouterr().out
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["transfer"]["n_scores"] == n_scores
+    assert summary["transfer"]["stopped_early"] == {
+        "n_scores": n_scores,
+        "n_planned": n_planned,
+        "sentence": sentence,
+    }
+    assert (out / "scores.csv").read_text().count("\n") == n_scores + 1
+
+
+def test_a_run_that_measures_everything_saves_nothing() -> None:
+    summary = json.loads((tiny_run.finished_run() / "summary.json").read_text())
+    assert summary["transfer"]["stopped_early"] is None
+
+
+def test_measure_says_what_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("robusttc.clustering.stop_rule.StopRule", lambda: StopRule(min_gain=float("inf")))
+    write_tasks(many_tasks(), tmp_path / "tasks")
+    out = tmp_path / "scores.csv"
+    words = ["measure", str(tmp_path / "tasks"), "--model", str(tiny_run.tiny_model()), "--out", str(out)]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    n_planned, n_scores = N_TASKS * (N_TASKS - 1), round_sizes(N_TASKS)[3]
+    assert f"at most {n_planned:,} scores" in captured.err
+    assert f"Measured {n_scores:,} of {n_planned:,} scores: " in captured.out
+    assert main([*words, "--pairs", "all", "--extend", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert "at most" not in captured.err
+    assert "saved" not in captured.out
+    assert out.read_text().count("\n") == n_planned + 1

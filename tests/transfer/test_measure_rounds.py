@@ -1,0 +1,172 @@
+"""Measuring in rounds: the same scores as at once, stopped where the rule says so, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders.encoder import PreparedTasks
+from robusttc.encoders.features import FeatureEncoder
+from robusttc.progress import ProgressEvent
+from robusttc.scores import TransferScores
+from robusttc.transfer.cost import estimate_cost
+from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer.measuring_rounds import round_sizes
+from robusttc.transfer.pairs import PairList, choose_pairs, count_entries
+from robusttc.work.units import Here, Payload, Unit
+
+N_TASKS = 52
+
+
+class CountingEncoder(FeatureEncoder):
+    """Counts how often tasks are prepared."""
+
+    n_prepared = 0
+
+    def prepare(self, *arguments: Any, **options: Any) -> PreparedTasks:
+        self.n_prepared += 1
+        return super().prepare(*arguments, **options)
+
+
+def vector_tasks(n_tasks: int = N_TASKS, n_rows: int = 16) -> tuple[TaskSet, CountingEncoder]:
+    generator = np.random.default_rng(n_tasks)
+    names = [f"t{number}" for number in range(n_tasks - 1)] + ["round 2/t0"]
+    codes = np.arange(n_rows) // 2 % 2
+    splits = ["train" if row % 4 < 3 else "valid" for row in range(n_rows)]
+    vectors = {}
+    for number, name in enumerate(names):
+        vectors[name] = generator.normal(size=(n_rows, 4)).astype(np.float32)
+        vectors[name][:, number % 2] += 2 * codes - 1
+    tasks = [
+        Task(name, [f"{name} {row}" for row in range(n_rows)], codes.astype(str).tolist(), splits)
+        for name in names
+    ]
+    return TaskSet(tasks), CountingEncoder(vectors)
+
+
+class Recorder:
+    """A rule that stops after so many rounds, and keeps what it was shown."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.stop_after = stop_after
+        self.seen: list[list[TransferScores]] = []
+
+    def __call__(self, rounds: Sequence[TransferScores]) -> bool:
+        self.seen.append(list(rounds))
+        return len(rounds) == self.stop_after
+
+
+class KeyRecorder(Here):
+    """Does units in this process, and keeps their keys."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.n_put = 0
+
+    def put(self, data: Any) -> Any:
+        self.n_put += 1
+        return super().put(data)
+
+    def do(self, stage: str, units: Sequence[Unit], *rest: Any, **options: Any) -> list[Payload | None]:
+        self.calls.append([unit.key for unit in units])
+        return super().do(stage, units, *rest, **options)
+
+
+def refuse(rounds: Sequence[TransferScores]) -> bool:
+    raise AssertionError(f"asked after {len(rounds)} rounds")
+
+
+@pytest.mark.parametrize("n_tasks", [2, 50, 51, 60, 175, 300, 301, 1491, 20_000])
+def test_rounds_grow_up_to_what_auto_measures(n_tasks: int) -> None:
+    sizes = round_sizes(n_tasks)
+    assert sizes[-1] == count_entries(n_tasks, "auto")
+    assert (len(sizes) == 1) == (n_tasks <= 50)
+    assert all(size % 2 == 0 for size in sizes)
+    assert sizes[0] >= min(8 * n_tasks, sizes[-1])
+    added = np.diff([0, *sizes])
+    assert (added > 0).all()
+    assert (np.diff(sizes) >= 0.25 * np.array(sizes[:-1])).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_rule_that_never_stops_changes_nothing(seed: int) -> None:
+    tasks, encoder = vector_tasks()
+    at_once = measure_transfer(tasks, encoder=encoder, random_state=seed)
+    assert encoder.n_prepared == 1
+    rule, workshop = Recorder(), KeyRecorder()
+    in_rounds = measure_transfer(tasks, encoder=encoder, stop=rule, workshop=workshop, random_state=seed)
+    assert in_rounds == at_once
+    assert in_rounds.content_hash == at_once.content_hash
+    assert encoder.n_prepared == 2
+    assert workshop.n_put == 1
+    sizes = round_sizes(N_TASKS)
+    # After the last round there is nothing left to decide.
+    assert [len(rounds) for rounds in rule.seen] == list(range(1, len(sizes)))
+    assert [len(one) for one in rule.seen[-1]] == np.diff([0, *sizes]).tolist()[:-1]
+    keys = [key for call in workshop.calls for key in call]
+    assert len(set(keys)) == len(keys)
+    assert {"transfer/round 1/round 2/t0", "transfer/round 2/t0"} <= set(keys)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_stopped_scores_are_those_of_the_same_pairs(n_workers: int) -> None:
+    tasks, encoder = vector_tasks()
+    sizes = round_sizes(N_TASKS)
+    for stop_after in (1, 2) if n_workers == 1 else (2,):
+        rule = Recorder(stop_after)
+        stopped = measure_transfer(tasks, encoder=encoder, stop=rule, n_workers=n_workers, random_state=3)
+        expected = measure_transfer(tasks, encoder=encoder, pairs=sizes[stop_after - 1], random_state=3)
+        assert stopped == expected
+        assert stopped.content_hash == expected.content_hash
+        assert len(stopped) == sizes[stop_after - 1] < count_entries(N_TASKS, "auto")
+
+
+def test_only_auto_is_stopped() -> None:
+    tasks, encoder = vector_tasks()
+    chosen = choose_pairs(tasks.names, 400, random_state=0)
+    for pairs in ("all", 400, PairList(chosen.first, chosen.second)):
+        scores = measure_transfer(tasks, encoder=encoder, pairs=pairs, stop=refuse)
+        assert len(scores) == (count_entries(N_TASKS, "all") if pairs == "all" else 400)
+    some = measure_transfer(tasks, encoder=encoder, pairs=400)
+    more = measure_transfer(tasks, encoder=encoder, measured=some, stop=refuse)
+    assert len(more) == count_entries(N_TASKS, "auto")
+
+
+def test_few_tasks_and_trained_layers_are_measured_at_once() -> None:
+    tasks, encoder = vector_tasks(10)
+    assert len(measure_transfer(tasks, encoder=encoder, stop=refuse)) == 90
+    tasks, encoder = vector_tasks(n_rows=8)
+    scores = measure_transfer(tasks, encoder=encoder, kind="overlap", stop=refuse)
+    assert len(scores) == count_entries(N_TASKS, "auto")
+    workshop = KeyRecorder()
+    measure_transfer(tasks, encoder=encoder, kind="accuracy", stop=refuse, workshop=workshop)
+    assert workshop.calls == [[f"transfer/{name}" for name in tasks.names]]
+
+
+@pytest.mark.parametrize("stop_after", [2, None])
+def test_progress_is_one_bar(stop_after: int | None) -> None:
+    tasks, encoder = vector_tasks()
+    events: list[ProgressEvent] = []
+    scores = measure_transfer(tasks, encoder=encoder, stop=Recorder(stop_after), progress=events.append)
+    bar = [event for event in events if event.stage == "transfer"]
+    assert (bar[0].done, bar[0].total, bar[0].unit) == (0, count_entries(N_TASKS, "auto"), "scores")
+    assert (np.diff([event.done for event in bar]) >= 0).all()
+    assert bar[-1].done == bar[-1].total == len(scores)
+
+
+def test_the_cost_is_at_most_that() -> None:
+    tasks, encoder = vector_tasks()
+    cost = estimate_cost(tasks, encoder=encoder, stop=refuse)
+    assert cost.at_most
+    assert cost.n_scores == count_entries(N_TASKS, "auto")
+    assert cost.describe().startswith("Measuring transfer: at most 2,652 scores, at most about ")
+    others: list[dict[str, Any]] = [{}, {"stop": refuse, "pairs": 400}, {"stop": refuse, "kind": "accuracy"}]
+    for options in others:
+        cost = estimate_cost(tasks, encoder=encoder, **options)
+        assert not cost.at_most
+        assert "at most" not in cost.describe()
