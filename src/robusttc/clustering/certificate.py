@@ -157,7 +157,7 @@ def run_lanczos(
     max_steps = min(ROUGH_STEPS if estimate else MAX_STEPS, n - rank)
     vectors = np.empty((max_steps, n))
     diagonal, beside = np.empty(max_steps), np.empty(max_steps)
-    vector = project(generator.standard_normal(size=n), basis)
+    vector = project(generator.standard_normal((n,)), basis)
     vectors[0] = vector / np.linalg.norm(vector)
     for step in range(max_steps):
         product = project(matrix @ vectors[step], basis)

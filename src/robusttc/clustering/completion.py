@@ -16,7 +16,7 @@ from scipy import sparse
 
 from robusttc.clustering.problem import Factors, Floats, Penalties, Problem, make_problem
 from robusttc.clustering.solvers import Solution, residuals, solve_absolute, solve_smooth
-from robusttc.clustering.spectral import embed
+from robusttc.clustering.spectral import MAX_DIRECTIONS, find_directions
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.scores import TransferScores
@@ -44,7 +44,6 @@ LEAST_VARIANCE = 0.2  # of a standardised score around what that completion expe
 ROUGH = 3e-3  # the gap that is enough to compare settings
 ROUGH_ROUNDS = 5
 WORSE = 1.03  # a held-out loss so many times the lowest ends the path of debiased fits
-CLUSTER_TAUS = (0.62, 0.43, 0.3, 0.2)
 GAIN = 0.999  # a change of a setting has to lower the held-out loss to this share
 CLEARLY = 5.0  # standard errors by which debiasing has to lower it
 MAX_HELD_OUT = 100_000  # pairs of a fold
@@ -104,6 +103,7 @@ class Setting:
 
 
 FIRST = Setting(0.62)  # the completion that the standardisation is adjusted by
+CLUSTERING = Setting(0.25, row=15.0)  # the completion whose leading directions are clustered
 
 
 def stretch(part: Floats, added: float) -> Floats:
@@ -122,7 +122,7 @@ class Fold:
     held_values: Floats
     factors: Factors | None = None
     coordinates: Factors | None = None
-    points: Floats | None = None
+    directions: Floats | None = None
 
     def errors(self, delta: float) -> Floats:
         """Return the loss of each held-out score."""
@@ -147,10 +147,10 @@ class Completion:
         The program that was solved, and its certified solution.
     setting, errors
         What cross-validation chose, and the mean held-out loss of each setting it tried.
-    points
-        The tasks as points to cluster: see `place_tasks`.
+    directions
+        The directions in which tasks are clustered: see `cluster_directions`.
     folds
-        The folds, with the factors and points of the chosen setting.
+        The folds, with the factors and directions of the chosen setting.
     delta
         The Huber threshold.
     """
@@ -160,7 +160,7 @@ class Completion:
     solution: Solution
     setting: Setting
     errors: dict[Setting, float]
-    points: Floats
+    directions: Floats
     folds: list[Fold]
     delta: float
     residuals: Floats = field(repr=False)
@@ -222,12 +222,12 @@ def complete_scores(
     problem = problem_of(data, basis, setting)
     solution = solve_smooth(problem, setting.penalties(problem, delta), tol=tol, seed=seed)
     left = residuals(problem, solution.factors)
-    points = place_tasks(problem, setting, solution.factors, delta)
+    directions = cluster_directions(problem, setting, solution.factors, delta)
     for fold in folds:
         if fold.coordinates is not None:
             own = problem_of(fold.data, basis, setting)
-            fold.points = place_tasks(own, setting, fold.coordinates, delta)
-    return Completion(data, problem, solution, setting, errors, points, folds, delta, left)
+            fold.directions = cluster_directions(own, setting, fold.coordinates, delta)
+    return Completion(data, problem, solution, setting, errors, directions, folds, delta, left)
 
 
 def standardise_whole(
@@ -250,24 +250,20 @@ def standardise_whole(
     return data.adjusted(scores, expected, np.maximum(1.0 - (square - mean**2), LEAST_VARIANCE))
 
 
-def place_tasks(problem: Problem, setting: Setting, coordinates: Factors, delta: float) -> Floats:
-    """Return the tasks as points of length 1 at most; their products are cosines of rows of X.
+def cluster_directions(problem: Problem, setting: Setting, coordinates: Factors, delta: float) -> Floats:
+    """Return the directions of X in which tasks are clustered, longest first.
 
-    With few scores the penalty that predicts best is a noisy choice, and the clusters hang on it more than
-    predictions do: the cosines are averaged over X at four penalties. Where debiasing is chosen, groups stand
-    out clearly, and X at the chosen penalty is enough.
+    Where debiasing is chosen, groups stand out and X has hardly more directions than groups. Else the penalty
+    that predicts best is a compromise with noise, which may leave fewer directions than there are groups: X
+    is taken at a lower penalty, of which the leading directions are used alone.
     """
     if setting.debias > 0:
-        return embed(setting.predictor(problem, coordinates, delta).U)
-    found: list[Floats] = []
-    warm: Factors | None = None
-    for tau in CLUSTER_TAUS:
-        penalties = replace(setting, tau=tau, rest=np.inf).penalties(problem, delta)
-        warm = solve_smooth(
-            problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False
-        ).factors
-        found.append(embed(problem.expand(warm.U)))
-    return np.asarray(np.hstack(found) / np.sqrt(len(found)))
+        return find_directions(problem.expand(coordinates.U))
+    penalties = replace(CLUSTERING, features=setting.features).penalties(problem, delta)
+    found = solve_smooth(
+        problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, max_rank=MAX_DIRECTIONS, certify=False
+    )
+    return find_directions(problem.expand(found.factors.U))
 
 
 def problem_of(data: Standardised, features: Floats | None, setting: Setting) -> Problem:
@@ -303,7 +299,7 @@ def fit_halves(
         problem = problem_of(half.data, basis, completion.setting)
         penalties = completion.setting.penalties(problem, completion.delta)
         found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False)
-        half.points = place_tasks(problem, completion.setting, found.factors, completion.delta)
+        half.directions = cluster_directions(problem, completion.setting, found.factors, completion.delta)
     return halves
 
 

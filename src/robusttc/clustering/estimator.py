@@ -31,7 +31,15 @@ from robusttc.clustering.n_clusters import (
 )
 from robusttc.clustering.problem import Factors, Floats, Labels, make_problem
 from robusttc.clustering.solvers import solve_absolute
-from robusttc.clustering.spectral import Tree, build_tree, cluster_spectrally, cut, embed, number_by_size
+from robusttc.clustering.spectral import (
+    Tree,
+    build_tree,
+    cluster_spectrally,
+    cut,
+    find_directions,
+    normalise,
+    number_by_size,
+)
 from robusttc.clustering.standardise import METHODS, standardise
 from robusttc.clustering.verdict import HeldOutPairs, Verdict, judge_clusters
 from robusttc.errors import DataError, DoubtWarning, UnknownTaskError, UsageError, quote
@@ -42,6 +50,7 @@ __all__ = ["Certificate", "PairEvidence", "RobustTaskClustering", "TransferPredi
 
 STRATEGIES = ("default", "paper")
 MIN_PAIRS = 2  # a task with fewer measured pairs has no cluster
+MIN_DIRECTIONS = 8  # of the points that say how near tasks are to each other
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,8 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_clusters
-        The number of clusters, or ``auto``: the smallest that predicts held-out pairs as well as any (in
+        The number of clusters, or ``auto``: the smallest that predicts held-out pairs nearly as well as any
+        (in
         paper mode the number at the largest gap of the eigenvalues; Deviation: the paper gives K).
     strategy
         ``default`` or ``paper``.
@@ -151,7 +161,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     similarity_
         The completed similarity X as factors: a `CompletionResult`.
     embedding_
-        The tasks as points: their products are the cosines of the centred rows of X, which are clustered.
+        The tasks as points of length 1 in the leading directions of X, which are clustered.
     certificate_
         How near the optimum that is: a `Certificate`.
     verdict_
@@ -398,7 +408,7 @@ def fit_default(
     chosen = n_clusters or (number.chosen if number else 1)
     if n_clusters in (1, n):
         active[:] = True
-    tree = build_tree(completion.points[active], seed)
+    tree = build_tree(completion.directions[active], chosen, seed)
     leaf_of = np.full(n, -1, dtype=np.int64)
     leaf_of[active] = tree.leaf_of
     tree = replace(tree, leaf_of=leaf_of)
@@ -416,7 +426,8 @@ def fit_default(
     pairs = PairEvidence(first, second, groups.posterior(value), outliers)
     reason = explain_number(n_clusters, chosen, labels, number)
     confidence = find_confidence(labels, first, second, value, groups)
-    return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion, completion.points)
+    points = normalise(completion.directions[:, : max(chosen, MIN_DIRECTIONS)])
+    return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion, points)
 
 
 def judge_halves(halves: list[Fold], labels: Labels, seed: int) -> list[HeldOutPairs]:
@@ -424,9 +435,9 @@ def judge_halves(halves: list[Fold], labels: Labels, seed: int) -> list[HeldOutP
     n_clusters = int(labels.max(initial=-1)) + 1
     held = []
     for half in halves if n_clusters > 1 else []:
-        if half.points is None:
+        if half.directions is None:
             raise AssertionError("the halves are fitted")
-        own = cut(build_tree(half.points, seed), n_clusters)
+        own = cut(build_tree(half.directions, n_clusters, seed), n_clusters)
         rows, columns = half.held_rows, half.held_columns
         held.append(HeldOutPairs(rows, columns, half.held_values, own[rows] == own[columns]))
     return held
@@ -447,7 +458,7 @@ def explain_number(given: int | None, chosen: int, labels: Labels, number: Numbe
         return "too few pairs to compare numbers of clusters"
     if chosen == 1:
         return "no division into clusters predicts held-out pairs better"
-    return "the smallest number that predicts held-out pairs as well as any"
+    return "the smallest number with most of the gain of any number in predicting held-out pairs"
 
 
 def count_partners(first: Labels, second: Labels, n: int) -> Labels:
@@ -535,7 +546,9 @@ def fit_paper(
     reason = "given" if n_clusters else "the largest gap of the eigenvalues of X"
     if n_clusters and int(labels.max(initial=-1)) + 1 < n_clusters:
         reason = f"{n_clusters} were given, but X tells no more apart"
-    return Fitted(labels, confidence, similarity, verdict, evidence, reason, None, None, embed(U))
+    return Fitted(
+        labels, confidence, similarity, verdict, evidence, reason, None, None, normalise(find_directions(U))
+    )
 
 
 def complete_filtered(

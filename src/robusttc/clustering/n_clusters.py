@@ -1,9 +1,9 @@
-"""The number of clusters: the smallest whose groups predict held-out pairs as well as any.
+"""The number of clusters: the smallest whose blocks predict held-out pairs nearly as well as any number's.
 
-In every fold the tree of the training pairs is cut into K clusters. The held-out scores, less row and column
-effects, are then predicted by "same cluster or not" alone: two normal distributions, fitted on the training
-pairs. More blocks with a mean of their own would predict ever better, since similarity is a continuum with
-groups in it; two distributions reward groups that really are apart.
+In every fold the tasks are cut into K clusters by the training pairs, and the held-out scores, less row and
+column effects, are predicted by the mean of their block: a cluster with itself, or a pair of clusters. More
+blocks predict ever better, since similarity is a continuum with groups in it; so the number is the smallest
+with most of the gain that any number has over one cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ __all__ = [
     "pair_values",
 ]
 
-TOLERATED = 0.5  # standard errors that a smaller number of clusters may lose
+SHARE_OF_GAIN = 0.8  # of the best number of clusters, that a smaller one has to reach
+CLEAR = 2.0  # standard errors by which the best number has to be better than one cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,27 +115,58 @@ def candidates(n: int) -> tuple[int, ...]:
 def choose_n_clusters(folds: list[Fold], n: int, seed: int) -> NumberOfClusters:
     """Choose the number of clusters by held-out pairs; see the module's docstring."""
     tried = candidates(n)
-    gains: list[Floats] = []  # a fold: numbers tried x held-out pairs
+    predicted, values = [], []
     for fold in folds:
-        if fold.factors is None or fold.points is None:
+        if fold.factors is None or fold.directions is None:
             raise AssertionError("the folds are fitted")
-        tree = build_tree(fold.points, seed)
-        labels = [cut(tree, number) for number in tried]
         a, b, data = fold.factors.a, fold.factors.b, fold.data
-        first, second, train = pair_means(
-            data.rows, data.columns, data.values - a[data.rows] - b[data.columns], n
-        )
-        held = fold.held_values - a[fold.held_rows] - b[fold.held_columns]
-        held_first, held_second, held = pair_means(fold.held_rows, fold.held_columns, held, n)
-        rows = []
-        for own in labels:
-            groups = fit_two_groups(train, own[first] == own[second])
-            rows.append(groups.log_likelihood(held, own[held_first] == own[held_second]))
-        gains.append(np.array(rows) - rows[0])
-
-    gain = np.concatenate(gains, axis=1)
+        left = data.values - a[data.rows] - b[data.columns]
+        train = pair_means(data.rows, data.columns, left, n)
+        left = fold.held_values - a[fold.held_rows] - b[fold.held_columns]
+        first, second, held = pair_means(fold.held_rows, fold.held_columns, left, n)
+        labels = [cut(build_tree(fold.directions, number, seed), number) for number in tried]
+        predicted.append(np.array([predict_by_blocks(own, *train, first, second) for own in labels]))
+        values.append(held)
+    fits = [fit_line(own, np.concatenate(values)) for own in np.concatenate(predicted, axis=1)]
+    gain = np.array(fits) - fits[0]
     means = gain.mean(axis=1)
-    lost = gain[int(np.argmax(means))] - gain
-    error = lost.std(axis=1) / np.sqrt(max(gain.shape[1], 1))
-    chosen = int(np.argmax(lost.mean(axis=1) <= TOLERATED * error + 1e-12))
+    best = int(np.argmax(means))
+    error = float(gain[best].std()) / np.sqrt(max(gain.shape[1], 1))
+    is_clear = means[best] > CLEAR * error
+    chosen = int(np.argmax(means >= SHARE_OF_GAIN * means[best])) if is_clear else 0
     return NumberOfClusters(tried[chosen], tried, means)
+
+
+def predict_by_blocks(
+    labels: Labels, first: Labels, second: Labels, values: Floats, held_first: Labels, held_second: Labels
+) -> Floats:
+    """Predict the values of held-out pairs by block means, shrunk to those within and between clusters."""
+    k = int(labels.max(initial=0)) + 1
+
+    def block_of(one: Labels, other: Labels) -> Labels:
+        low, high = np.minimum(labels[one], labels[other]), np.maximum(labels[one], labels[other])
+        return np.asarray(low * k + high)
+
+    block = block_of(first, second)
+    groups = fit_two_groups(values, block % (k + 1) == 0)  # blocks on the diagonal
+    means = np.where(np.arange(k * k) % (k + 1) == 0, groups.within_mean, groups.between_mean)
+    left = values - means[block]
+    count = np.bincount(block, minlength=k * k)
+    total = np.bincount(block, weights=left, minlength=k * k)
+    # What block means differ by beyond noise, as in a one-way analysis of variance.
+    noise = float(np.mean(left**2)) if len(left) else 1.0
+    used = count > 0
+    real = float(np.sum(total[used] ** 2 / count[used])) - noise * np.count_nonzero(used)
+    means = means + total / (count + noise / max(real / max(len(values), 1), 1e-6))
+    return np.asarray(means[block_of(held_first, held_second)])
+
+
+def fit_line(predicted: Floats, values: Floats) -> Floats:
+    """Return the log-likelihood of each value around the line on its prediction, with a slope of 0 or more.
+
+    Fitted to the held-out values themselves: predictions by clusters of few pairs are too sure of themselves.
+    """
+    x, y = predicted - predicted.mean(), values - values.mean()
+    slope = max(float(x @ y) / max(float(x @ x), 1e-12), 0.0)
+    left = y - slope * x
+    return np.asarray(norm.logpdf(left, 0.0, max(float(np.sqrt(np.mean(left**2))), 1e-3)))

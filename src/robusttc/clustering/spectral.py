@@ -1,7 +1,7 @@
 """Clusters of tasks from the factors of the completed similarity X = U U'.
 
-The default is average linkage by cosine on the rows of U, centred: it keeps large groups whole where k-means
-cuts them into equal pieces, and its tree can be cut elsewhere. `cluster_spectrally` is the paper's step.
+The default is average linkage by cosine in the leading directions of X: it keeps large groups whole where
+k-means cuts them into equal pieces. `cluster_spectrally` is the paper's step.
 """
 
 from __future__ import annotations
@@ -16,24 +16,33 @@ from sklearn.exceptions import ConvergenceWarning
 
 from robusttc.clustering.problem import Floats, Labels
 
-__all__ = ["build_tree", "cluster_points", "cluster_spectrally", "cut", "embed", "number_by_size"]
+__all__ = [
+    "Tree",
+    "build_tree",
+    "cluster_points",
+    "cluster_spectrally",
+    "cut",
+    "find_directions",
+    "normalise",
+    "number_by_size",
+]
 
-MAX_LEAVES = 4_000  # average linkage takes memory and time with the square of the points
+MAX_LEAVES = 2_000  # average linkage takes memory and time with the square of the points
 MAX_DIRECTIONS = 64
 
 
-def embed(U: Floats) -> Floats:
-    """Return the tasks as points of length 1: rows of U less their mean (X with rows and columns centred)."""
-    if not len(U):
-        return np.zeros((0, 1))
-    centred = U - U.mean(axis=0)
-    if U.shape[1] > MAX_DIRECTIONS:
-        left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-        centred = left[:, :MAX_DIRECTIONS] * sizes[:MAX_DIRECTIONS]
-    if not centred.shape[1]:
+def find_directions(U: Floats) -> Floats:
+    """Return the directions of X = U U' with rows and columns centred: orthogonal columns, longest first."""
+    if not U.size:
         return np.zeros((len(U), 1))
-    length = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.asarray(centred / np.where(length > 1e-12, length, 1.0))
+    left, sizes, _ = np.linalg.svd(U - U.mean(axis=0), full_matrices=False)
+    return np.asarray(left[:, :MAX_DIRECTIONS] * sizes[:MAX_DIRECTIONS])
+
+
+def normalise(points: Floats) -> Floats:
+    """Return the points scaled to length 1; one of length 0 stays there."""
+    length = np.linalg.norm(points, axis=1, keepdims=True)
+    return np.asarray(points / np.where(length > 1e-12, length, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +61,22 @@ class Tree:
     leaf_of: Labels
 
 
-def build_tree(points: Floats, seed: int = 0) -> Tree:
-    """Join points by average linkage of cosines; many points are first joined to small groups by k-means."""
-    n = len(points)
-    leaf_of = np.arange(n)
-    if n > MAX_LEAVES:
-        n_leaves = MAX_LEAVES // 4
-        model = MiniBatchKMeans(n_leaves, random_state=seed % 2**32, n_init=1, batch_size=8192)
-        leaf_of = model.fit_predict(points).astype(np.int64)
-        used, leaf_of = np.unique(leaf_of, return_inverse=True)
-        centers = model.cluster_centers_[used]
-        points = centers / np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), 1e-12)
+def build_tree(directions: Floats, n_clusters: int, seed: int = 0) -> Tree:
+    """Join tasks by average linkage of the cosines of their places in the K leading directions of X.
+
+    Directions beyond the number of clusters tell groups within groups apart, and are the noisiest. Many tasks
+    are first joined to small groups by k-means.
+    """
+    points = normalise(directions[:, :n_clusters])
+    leaf_of = np.arange(len(points))
+    if len(points) > MAX_LEAVES:
+        model = MiniBatchKMeans(
+            MAX_LEAVES // 4, random_state=seed % 2**32, n_init=1, batch_size=8192, max_no_improvement=5
+        )
+        used, leaf_of = np.unique(model.fit_predict(points), return_inverse=True)
+        points = normalise(model.cluster_centers_[used])
     if len(points) < 2 or not np.any(points):
         return Tree(None, leaf_of)
-    # Squared distance of unit vectors is twice one less their cosine; a zero row is at distance 1/2 of all.
     cosines = np.clip(points @ points.T, -1.0, 1.0)
     distances = (1.0 - cosines)[np.triu_indices(len(points), 1)]
     return Tree(linkage(distances, method="average"), leaf_of)
