@@ -29,7 +29,7 @@ __all__ = [
     "Setting",
     "complete_scores",
     "complete_similarity",
-    "fit_halves",
+    "fit_parts",
 ]
 
 # In units of the square root of the mean number of scores of a task.
@@ -48,6 +48,7 @@ GAIN = 0.999  # a change of a setting has to lower the held-out loss to this sha
 CLEARLY = 5.0  # standard errors by which debiasing has to lower it
 MAX_HELD_OUT = 100_000  # pairs of a fold
 MAX_FEATURES = 48
+N_PARTS = 3  # of the pairs, each of which judges the clusters of the others
 LAMBDAS = (0.5, 0.7, 1.0, 1.4, 2.0)  # of Eq. 2, in units of one over that square root
 
 
@@ -289,18 +290,18 @@ def count_folds(n_pairs: int) -> int:
     return 10 if n_pairs < 600 else 5 if n_pairs < 5_000 else 3 if n_pairs < 40_000 else 1
 
 
-def fit_halves(
+def fit_parts(
     scores: TransferScores, completion: Completion, features: Floats | None, seed: int
 ) -> list[Fold]:
-    """Fit each half of the pairs alone, with the setting of the whole."""
+    """Hold out a third of the pairs in turn, and fit the others with the setting of the whole."""
     basis = None if features is None else leading_features(features)
-    halves = list(make_folds(scores, completion.data, seed + 1, n_folds=2))
-    for half in halves:
-        problem = problem_of(half.data, basis, completion.setting)
+    parts = list(make_folds(scores, completion.data, seed + 1, n_folds=N_PARTS))
+    for part in parts:
+        problem = problem_of(part.data, basis, completion.setting)
         penalties = completion.setting.penalties(problem, completion.delta)
         found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False)
-        half.directions = cluster_directions(problem, completion.setting, found.factors, completion.delta)
-    return halves
+        part.directions = cluster_directions(problem, completion.setting, found.factors, completion.delta)
+    return parts
 
 
 def make_folds(

@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from robusttc.clustering.completion import (
+    N_PARTS,
     Completion,
     CompletionResult,
     Fold,
     as_result,
     complete_scores,
     cross_validate_tau,
-    fit_halves,
+    fit_parts,
 )
 from robusttc.clustering.filtering import FilteredScores, filter_scores
 from robusttc.clustering.n_clusters import (
@@ -129,8 +130,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_clusters
         The number of clusters, or ``auto``: the smallest that predicts held-out pairs nearly as well as any
-        (in
-        paper mode the number at the largest gap of the eigenvalues; Deviation: the paper gives K).
+        (in paper mode the number at the largest gap of the eigenvalues; Deviation: the paper gives K).
     strategy
         ``default`` or ``paper``.
     scale
@@ -414,7 +414,7 @@ def fit_default(
     tree = replace(tree, leaf_of=leaf_of)
     labels = number_by_size(cut(tree, chosen))
     groups = fit_two_groups(value, (labels[first] == labels[second]) & (labels[first] >= 0))
-    held = judge_halves(fit_halves(scores, completion, features, seed), labels, seed)
+    held = judge_parts(fit_parts(scores, completion, features, seed), labels, seed)
     share = len(first) / max(n * (n - 1) / 2, 1)
     verdict = judge_clusters(held, factors.U, labels, held_out=completion.explained, share_measured=share)
     penalty = completion.setting.penalties(completion.problem, model.delta).positive
@@ -430,16 +430,16 @@ def fit_default(
     return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion, points)
 
 
-def judge_halves(halves: list[Fold], labels: Labels, seed: int) -> list[HeldOutPairs]:
-    """Cluster each half of the pairs, and pair the other half's scores with what that half says."""
+def judge_parts(parts: list[Fold], labels: Labels, seed: int) -> list[HeldOutPairs]:
+    """Cluster without each part of the pairs, and pair its scores with what the others say."""
     n_clusters = int(labels.max(initial=-1)) + 1
     held = []
-    for half in halves if n_clusters > 1 else []:
-        if half.directions is None:
-            raise AssertionError("the halves are fitted")
-        own = cut(build_tree(half.directions, n_clusters, seed), n_clusters)
-        rows, columns = half.held_rows, half.held_columns
-        held.append(HeldOutPairs(rows, columns, half.held_values, own[rows] == own[columns]))
+    for part in parts if n_clusters > 1 else []:
+        if part.directions is None:
+            raise AssertionError("the parts are fitted")
+        own = cut(build_tree(part.directions, n_clusters, seed), n_clusters)
+        rows, columns = part.held_rows, part.held_columns
+        held.append(HeldOutPairs(rows, columns, part.held_values, own[rows] == own[columns]))
     return held
 
 
@@ -516,21 +516,21 @@ def fit_paper(
     similarity, factors, tau = complete_filtered(filtered, model, seed)
     chosen = n_clusters or eigengap(similarity.eigenvalues, n)
     labels = number_by_size(cluster_spectrally(factors.U, factors.V, chosen, seed))
-    # Each half of the pairs is judged by clusters of the other half.
+    # Clusters are found without each part of the pairs in turn, and judged on it.
     data = standardise(scores, method="standard")
     low, high = np.minimum(data.rows, data.columns), np.maximum(data.rows, data.columns)
     pairs, pair = np.unique(low * n + high, return_inverse=True)
-    half = (np.random.default_rng(seed).permutation(len(pairs)) % 2)[pair]
+    part_of = (np.random.default_rng(seed).permutation(len(pairs)) % N_PARTS)[pair]
     held: list[HeldOutPairs] = []
     if len(pairs) >= 10 and chosen > 1:
-        for number in (0, 1):
-            kept = data.places[half != number]
+        for number in range(N_PARTS):
+            kept = data.places[part_of != number]
             columns = {name: column[np.sort(kept)] for name, column in scores.columns.items()}
             part = TransferScores(scores.task_names, **columns, kind=scores.kind)
             own = filter_scores(part, p_high=model.p_high, p_low=model.p_low, rule=model.rule)
-            found = complete_filtered(own, model, seed, tau=tau / np.sqrt(2))[1]
+            found = complete_filtered(own, model, seed, tau=tau * np.sqrt(1 - 1 / N_PARTS))[1]
             own_labels = cluster_spectrally(found.U, found.V, chosen, seed)
-            judged = half == number
+            judged = part_of == number
             rows, targets = data.rows[judged], data.columns[judged]
             held.append(
                 HeldOutPairs(rows, targets, data.values[judged], own_labels[rows] == own_labels[targets])

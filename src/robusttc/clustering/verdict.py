@@ -101,8 +101,9 @@ def judge_clusters(
     tests = [contrast(part, len(labels)) for part in held]
     size = sum(test.size for test in tests)
     difference = sum(test.total for test in tests) / size if size > 1e-9 else 0.0
-    # Each half's clusters were found on the other half, so the two are not independent: deviations add up.
-    statistic = sum(test.total for test in tests) / max(sum(test.deviation for test in tests), 1e-12)
+    # No score is judged twice, and none by clusters that it had a part in.
+    deviation = float(np.sqrt(sum(test.deviation**2 for test in tests)))
+    statistic = sum(test.total for test in tests) / max(deviation, 1e-12)
     p_value = float(student.sf(statistic, min(test.freedom for test in tests))) if size > 1e-9 else 1.0
     n_pairs = sum(test.n_pairs for test in tests)
     explained = explained_by_blocks(U, labels)
