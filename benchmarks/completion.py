@@ -1,36 +1,54 @@
 """How well completion predicts pairs that were not measured, what its clusters are worth, and what it costs.
 
-    python -m benchmarks.completion [--only prediction,clusters,verdict,cost] [--sets taskonomy,bots175]
+    python -m benchmarks.completion [--only prediction,new-tasks,clusters,worth,verdict,eq2,cost]
+                                    [--sets taskonomy,bots175,diverse]
 
 Prediction: pairs of tasks are drawn (evenly spread, both directions), the rest is held out; rank correlation
 of predicted and measured scores of held-out pairs, directed, and of the mean of both directions, targets
 standardised. Beside it, on the same draws: soft-impute on standardised scores (asymmetric, its penalty by
-cross-validation over pairs), row and column effects alone, and the text similarity of tasks.
-Scores of all pairs are measured once and kept in benchmarks/results.
+cross-validation over pairs), row and column effects alone, effects with soft-impute, and the text similarity
+of tasks. All of them see measured scores alone. "Units known" is another question: there every target is
+standardised by its scores of all pairs, held-out ones too, before any is fitted.
+Draws have seeds from 0 on; settings were developed on draws from 100 on. Scores of all pairs are measured
+once and kept in benchmarks/results.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import resource
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
 
+from benchmarks.planted import plant
 from benchmarks.report import find_data, print_table
-from robusttc import DoubtWarning, TransferScores, load_tasks, make_planted_scores, measure_transfer
+from robusttc import (
+    DoubtWarning,
+    TransferScores,
+    assess_clusters,
+    complete_similarity,
+    load_tasks,
+    make_planted_scores,
+    measure_transfer,
+)
+from robusttc.clustering import completion
 from robusttc.clustering.completion import complete_scores
 from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.solvers import solve_smooth
-from robusttc.clustering.standardise import standardise
+from robusttc.clustering.standardise import Standardised, standardise
+from robusttc.clustering.theorem import lambda_window
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.scores import read_scores, write_scores
@@ -45,7 +63,9 @@ FAMILIES = {
     "geometry": "ego_motion fix_pose non_fixated_pose point_match room_layout vanishing_point_well_defined",
     "semantics": "class_1000 class_selected segmentsemantic_rb",
 }
+PARTS = ("prediction", "new-tasks", "clusters", "worth", "verdict", "eq2", "cost")
 Matrix = NDArray[np.float64]
+SOFT_PENALTIES = (0.2, 0.4, 0.7, 1.1)  # in units of the square root of the mean number of scores of a task
 
 
 @dataclass(frozen=True)
@@ -114,9 +134,9 @@ def predict_by_soft_impute(scores: TransferScores, seed: int) -> Matrix:
     held = np.triu(np.random.default_rng(seed).random((n, n)) < 0.2, 1)
     held = (held | held.T) & known
     root = np.sqrt(known.sum() / n)
-    found = [soft_impute(values, known & ~held, factor * root) for factor in (0.2, 0.4, 0.7, 1.1)]
+    found = [soft_impute(values, known & ~held, factor * root) for factor in SOFT_PENALTIES]
     errors = [float(np.sum((values - one)[held] ** 2)) for one in found]
-    return soft_impute(values, known, (0.2, 0.4, 0.7, 1.1)[int(np.argmin(errors))] * root)
+    return soft_impute(values, known, SOFT_PENALTIES[int(np.argmin(errors))] * root)
 
 
 def predict_by_effects(scores: TransferScores, seed: int) -> Matrix:
@@ -130,23 +150,76 @@ def predict_by_effects(scores: TransferScores, seed: int) -> Matrix:
     return row[:, None] + column
 
 
+def predict_by_effects_and_soft_impute(scores: TransferScores, seed: int) -> Matrix:
+    """Complete what row and column effects leave, with the best penalty on a fifth of the pairs."""
+    values, known = dense(scores)
+    n = len(values)
+    held = np.triu(np.random.default_rng(seed).random((n, n)) < 0.2, 1)
+    held = (held | held.T) & known
+    root = np.sqrt(known.sum() / n)
+
+    def fit(seen: NDArray[np.bool_], penalty: float) -> Matrix:
+        row, column, rest = np.zeros(n), np.zeros(n), np.zeros((n, n))
+        for _ in range(60):
+            row = np.where(seen, values - rest - column, 0).sum(axis=1) / (seen.sum(axis=1) + 3)
+            column = np.where(seen, values - rest - row[:, None], 0).sum(axis=0) / (seen.sum(axis=0) + 3)
+            filled = np.where(seen, values - row[:, None] - column, rest)
+            left, sizes, right = np.linalg.svd(filled, full_matrices=False)
+            rest = (left * np.maximum(sizes - penalty, 0.0)) @ right
+        return row[:, None] + column + rest
+
+    errors = [
+        float(np.sum((values - fit(known & ~held, factor * root))[held] ** 2)) for factor in SOFT_PENALTIES
+    ]
+    return fit(known, SOFT_PENALTIES[int(np.argmin(errors))] * root)
+
+
+def predict_ours(scores: TransferScores, seed: int, features: Matrix | None = None) -> Matrix:
+    """Predict by the default completion."""
+    factors = complete_scores(scores, features=features, seed=seed).factors
+    return factors.left @ factors.right.T
+
+
 def predictors(data: ScoredSet) -> Iterator[tuple[str, Callable[[TransferScores, int], Matrix]]]:
-    """Give the ways to predict, ours last."""
+    """Yield the methods, ours last."""
     yield "row and column effects", predict_by_effects
     yield "soft-impute", predict_by_soft_impute
+    if data.name == "taskonomy":
+        yield "effects + soft-impute", predict_by_effects_and_soft_impute
     vectors = data.centroids
-
-    def ours(scores: TransferScores, seed: int, features: Matrix | None = None) -> Matrix:
-        factors = complete_scores(scores, features=features, seed=seed).factors
-        return factors.left @ factors.right.T
-
     if vectors is not None:
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         similarity = unit @ unit.T
         yield "text similarity", lambda _scores, _seed: similarity
-    yield "ours", ours
+    yield "ours", predict_ours
     if vectors is not None:
-        yield "ours with text similarity", lambda scores, seed: ours(scores, seed, vectors)
+        yield "ours with text similarity", lambda scores, seed: predict_ours(scores, seed, vectors)
+    if data.name == "taskonomy":
+        whole = standardise(data.scores, method="standard")
+        yield "effects + soft-impute, units known", known_units(predict_by_effects_and_soft_impute, whole)
+        yield "ours, units known", known_units(predict_ours, whole)
+
+
+def known_units(
+    predict: Callable[[TransferScores, int], Matrix], whole: Standardised
+) -> Callable[[TransferScores, int], Matrix]:
+    """Standardise all that a method sees by the scores of all pairs."""
+    by_measured = standardise
+
+    def by_whole(scores: TransferScores, method: str = "", places: Any = None) -> Standardised:
+        del method
+        data = by_measured(scores, method="standard", places=places)
+        values = (scores.score[data.places] - whole.center[data.columns]) / whole.spread[data.columns]
+        return replace(data, values=np.clip(values, -3, 3), center=whole.center, spread=whole.spread)
+
+    def run(scores: TransferScores, seed: int) -> Matrix:
+        with (
+            patch.object(completion, "standardise_whole", by_whole),
+            patch(f"{__name__}.standardise", by_whole),
+        ):
+            return predict(scores, seed)
+
+    return run
 
 
 def show_prediction(names: Sequence[str]) -> None:
@@ -172,44 +245,122 @@ def show_prediction(names: Sequence[str]) -> None:
     print_table(["set", "pairs", "way", "both directions", "directed", "draws"], rows)
 
 
+def show_new_tasks(names: Sequence[str], n_measured: int = 3, n_new: int = 20) -> None:
+    """Rank the sources of tasks that have three measured pairs, among tasks with a tenth of theirs."""
+    rows = []
+    for name in [name for name in names if name != "taskonomy"]:
+        data = load_scored(name)
+        truth, known = dense(data.scores)
+        n = len(truth)
+        found: dict[str, list[float]] = {}
+        for seed in range(3):
+            generator = np.random.default_rng(seed)
+            measured = data.measured(0.1, seed)
+            new = generator.choice(n, n_new, replace=False)
+            measured[new] = measured[:, new] = False
+            others = np.setdiff1d(np.arange(n), new)
+            for task in new:
+                partners = generator.choice(others, n_measured, replace=False)
+                measured[task, partners] = measured[partners, task] = True
+            for label, predict in predictors(data):
+                guess = predict(data.restricted(measured), seed)
+                for task in new:
+                    held = known[:, task] & ~measured[:, task]
+                    found.setdefault(label, []).append(
+                        float(spearmanr(guess[held, task], truth[held, task]).statistic)
+                    )
+        for label, values in found.items():
+            error = np.std(values) / np.sqrt(len(values))
+            rows.append([name, label, f"{np.nanmean(values):.3f} ± {error:.3f}", str(len(values))])
+    print_table(
+        ["set", f"{n_measured} pairs of a new task", "rank correlation of its sources", "tasks"], rows
+    )
+
+
+def read_truth(scores: TransferScores, path: Path, task: str, column: str) -> list[str]:
+    """Read what is said of each task."""
+    with path.open(encoding="utf-8") as stream:
+        told = {row[task]: row[column] for row in csv.DictReader(stream, delimiter="\t")}
+    return [told[name] for name in scores.task_names]
+
+
 def show_clusters() -> None:
     rows = []
     data = load_scored("taskonomy")
     family = {task: name for name, tasks in FAMILIES.items() for task in tasks.split()}
     truth = [family[task] for task in data.scores.task_names]
     for share in (1.0, 0.75, 0.5, 0.35):
-        seeds = range(12 if share < 1 else 1)
-        drawn = [data.restricted(data.measured(share, seed)) for seed in seeds]
-        rows.append(["taskonomy", f"{share:.0%}", "4", *judge(drawn, truth, 4)])
+        drawn = [data.restricted(data.measured(share, seed)) for seed in range(12 if share < 1 else 1)]
+        rows += judge("taskonomy", f"{share:.0%}", drawn, {"families": truth}, 4)
     names, families = [f"task {number:02d}" for number in range(36)], [number % 6 for number in range(36)]
     for share in (1.0, 0.5, 0.3):
         drawn = [make_planted_scores(names, families, density=share, random_state=seed) for seed in range(5)]
-        rows.append(["planted", f"{share:.0%}", "6", *judge(drawn, families, 6)])
+        rows += judge("planted", f"{share:.0%}", drawn, {"planted": families}, 6)
     data = load_scored("diverse")
     path = find_data("diverse").parent / "KINDS.tsv"
-    with path.open(encoding="utf-8") as stream:
-        told = {row["task"]: row for row in csv.DictReader(stream, delimiter="\t")}
-    for column in ("kind", "source"):
-        known = [told[task][column] for task in data.scores.task_names]
-        rows.append([f"diverse, {column}s", "100%", "7", *judge([data.scores], known, 7)])
-    print_table(["set", "pairs", "K", "ARI, K given", "K found", "ARI, K found", "groups supported"], rows)
+    known = {f"{column}s": read_truth(data.scores, path, "task", column) for column in ("kind", "source")}
+    rows += judge("diverse", "100%", [data.scores], known, 7)
+    scores = load_clients()
+    path = find_data("clients1491").parent / "FAMILIES.tsv"
+    rows += judge(
+        "clients1491", "auto", [scores], {"families": read_truth(scores, path, "client", "source")}, 40
+    )
+    print_table(
+        ["set", "pairs", "agreement with", "K", "ARI, K given", "K found", "ARI, K found", "supported"], rows
+    )
 
 
-def judge(drawn: Sequence[TransferScores], truth: Sequence[object], n_clusters: int) -> list[str]:
-    """Cluster each draw with K given and found."""
+def load_clients() -> TransferScores:
+    """Return the scores of about n log(n)^2 pairs of 1,491 tasks, measured if they were not before."""
+    path = RESULTS / "scores-clients1491.csv"
+    if not path.exists():
+        RESULTS.mkdir(exist_ok=True)
+        tasks, encoder = load_tasks(find_data("clients1491")), SentenceEncoder(device="cpu")
+        write_scores(measure_transfer(tasks, encoder=encoder, random_state=0), path)
+    return read_scores(path)
+
+
+def judge(
+    name: str,
+    share: str,
+    drawn: Sequence[TransferScores],
+    truths: Mapping[str, Sequence[object]],
+    n_clusters: int,
+) -> list[list[str]]:
+    """Cluster each draw with K given and found, and compare with what is known of the tasks."""
     given = [RobustTaskClustering(n_clusters).fit(scores).labels_ for scores in drawn]
     found = [RobustTaskClustering().fit(scores) for scores in drawn]
-    return [
-        f"{np.mean([adjusted_rand_score(truth, labels) for labels in given]):.2f}",
-        ", ".join(str(model.n_clusters_) for model in found),
-        f"{np.mean([adjusted_rand_score(truth, model.labels_) for model in found]):.2f}",
-        f"{sum(model.verdict_.supported for model in found)} of {len(found)}",
-    ]
+    numbers = ", ".join(str(model.n_clusters_) for model in found)
+    supported = f"{sum(model.verdict_.supported for model in found)} of {len(found)}"
+    rows = []
+    for what, truth in truths.items():
+        agreed = [
+            f"{np.mean([adjusted_rand_score(truth, labels) for labels in partitions]):.3f}"
+            for partitions in (given, [model.labels_ for model in found])
+        ]
+        rows.append([name, share, what, str(n_clusters), agreed[0], numbers, agreed[1], supported])
+        print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+def show_worth() -> None:
+    """Print what clusters of diverse tasks are worth in multi-task learning, on out-of-fold rows."""
+    scores = load_scored("diverse").scores
+    tasks, encoder = load_tasks(find_data("diverse")), SentenceEncoder(device="cpu")
+    rows = []
+    for n_clusters in ("auto", 9, 20):
+        model = RobustTaskClustering(n_clusters).fit(scores)
+        labels = dict(zip(scores.task_names, model.labels_.tolist(), strict=True))
+        verdict = assess_clusters(tasks, labels, encoder=encoder)
+        rows.append([str(n_clusters), str(model.n_clusters_), verdict.sentence])
+        print(" | ".join(rows[-1]), flush=True)
+    print_table(["K", "clusters", "verdict"], rows)
 
 
 def show_verdict(count: int = 200) -> None:
+    """Count how often matrices without groups are said to have them, with K found and with K given."""
     generator = np.random.default_rng(0)
-    yes = 0
+    yes = np.zeros(2, dtype=np.int64)
     for number in range(count):
         n = int(generator.choice([20, 36, 60, 100, 200, 300], p=[0.3, 0.25, 0.2, 0.15, 0.05, 0.05]))
         share = float(
@@ -222,56 +373,100 @@ def show_verdict(count: int = 200) -> None:
         kept = np.triu(generator.random((n, n)) < share, 1)
         names = [f"task {task:03d}" for task in range(n)]
         scores = TransferScores.from_matrix(np.where(kept | kept.T, matrix, np.nan), names)
-        yes += RobustTaskClustering().fit(scores).verdict_.supported
+        yes += [RobustTaskClustering(k).fit(scores).verdict_.supported for k in ("auto", 4)]
         if number % 20 == 19:
-            print(f"matrices without groups: {yes} of {number + 1} said to have them", flush=True)
+            found, given = yes
+            print(f"without groups: {found} of {number + 1} said to have them, {given} if K = 4", flush=True)
 
 
-def show_cost(sizes: Sequence[tuple[int, int]] = ((1_491, 50_000), (10_000, 434_000))) -> None:
+def show_eq2() -> None:
+    """Compare Eq. 2 with a general solver on small planted matrices."""
+    cp: Any = import_module("cvxpy")
     rows = []
+    for number in range(20):
+        n, k, flips = (
+            (30, 50, 70, 100)[number % 4],
+            (2, 3, 5)[number % 3],
+            (0.0, 0.05, 0.15, 0.3)[number // 5],
+        )
+        data = plant(n, k, 0.4 * n, flips, number)
+        lam = (0.6, 1.0, 1.6)[number % 3] / np.sqrt(0.4 * n)
+        found = complete_similarity(data.Y, data.observed, loss="absolute", regularisation=1 / lam, tol=1e-7)
+        low, high = lambda_window(data.Y, data.labels)
+        Y, seen = data.Y.toarray(), data.observed.toarray()
+        X = cp.Variable((n, n), symmetric=True)
+        problem = cp.Problem(cp.Minimize(cp.normNuc(X) + lam * cp.sum(cp.abs(cp.multiply(seen, Y - X)))))
+        problem.solve(solver=cp.SCS, eps=1e-8, max_iters=100_000)
+        difference = abs(found.objective * lam - problem.value) / problem.value
+        window = "empty" if low > high else "below" if lam < low else "above" if lam > high else "inside"
+        rows.append([str(n), str(k), f"{flips:.0%}", window, f"{found.gap:.1e}", f"{difference:.1e}"])
+        print(" | ".join(rows[-1]), flush=True)
+    print_table(["n", "groups", "wrong", "window of lambda", "certified gap", "difference from SCS"], rows)
+
+
+def make_large(n: int, n_pairs: int) -> TransferScores:
+    """Make scores of five groups with row effects and noise."""
+    generator = np.random.default_rng(0)
+    keys = np.unique(generator.integers(0, n, 2 * n_pairs) * n + generator.integers(0, n, 2 * n_pairs))
+    first, second = np.divmod(generator.permutation(keys), n)
+    first, second = (ends[first < second][:n_pairs] for ends in (first, second))
+    source, target = np.concatenate([first, second]), np.concatenate([second, first])
+    donor, group = generator.normal(0, 0.4, size=n), np.arange(n) % 5
+    score = 1.5 * (group[source] == group[target]) + donor[source]
+    score += generator.normal(0, 0.7, size=len(source))
+    return TransferScores(
+        [f"task {task:06d}" for task in range(n)], source=source, target=target, score=score
+    )
+
+
+def show_cost(
+    sizes: Sequence[tuple[int, int]] = ((1_491, 50_000), (10_000, 434_000), (100_000, 3_350_000)),
+) -> None:
+    rows = []
+    RobustTaskClustering().fit(make_large(60, 900))  # compiles
     for n, n_pairs in sizes:
-        generator = np.random.default_rng(0)
-        keys = np.unique(generator.integers(0, n, 2 * n_pairs) * n + generator.integers(0, n, 2 * n_pairs))
-        first, second = np.divmod(generator.permutation(keys), n)
-        first, second = (ends[first < second][:n_pairs] for ends in (first, second))
-        source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        donor, group = generator.normal(0, 0.4, size=n), np.arange(n) % 5
-        score = (
-            1.5 * (group[source] == group[target])
-            + donor[source]
-            + generator.normal(0, 0.7, size=len(source))
-        )
-        names = [f"task {task:06d}" for task in range(n)]
-        scores = TransferScores(names, source=source, target=target, score=score)
+        scores = make_large(n, n_pairs)
         begin = time.perf_counter()
-        found = complete_scores(scores)
+        model = RobustTaskClustering().fit(scores)
         whole = time.perf_counter() - begin
+        fitted = model._fitted.completion  # to time the same program alone
+        assert fitted is not None
         begin = time.perf_counter()
-        solved = solve_smooth(found.problem, found.setting.penalties(found.problem, found.delta))
+        solved = solve_smooth(fitted.problem, fitted.setting.penalties(fitted.problem, fitted.delta))
         one = time.perf_counter() - begin
-        setting = f"{found.setting.tau:g}"
-        rows.append(
-            [f"{n:,}", f"{len(source):,}", setting, f"{one:.2f}", f"{solved.gap:.0e}", f"{whole:.1f}"]
-        )
-    print_table(["tasks", "scores", "tau", "one solve, s", "gap", "with cross-validation, s"], rows)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        agreement = adjusted_rand_score(np.arange(n) % 5, model.labels_)
+        cells = [f"{fitted.setting.tau:g}", str(model.similarity_.rank), f"{one:.2f}", f"{solved.gap:.0e}"]
+        cells += [f"{whole:.1f}", f"{whole / one:.0f}", f"{agreement:.3f}", f"{memory:.1f}"]
+        rows.append([f"{n:,}", f"{2 * n_pairs:,}", *cells])
+        print(" | ".join(rows[-1]), flush=True)
+    heads = ["tasks", "scores", "tau", "rank", "one solve, s", "gap", "whole fit, s", "solves", "ARI", "GiB"]
+    print_table(heads, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--only", default="prediction,clusters,verdict,cost")
+    parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--sets", default="taskonomy,bots175,diverse")
     options = parser.parse_args()
-    parts = options.only.split(",")
+    sets = options.sets.split(",")
+    show: dict[str, Callable[[], None]] = {
+        "prediction": lambda: show_prediction(sets),
+        "new-tasks": lambda: show_new_tasks(sets),
+        "clusters": show_clusters,
+        "worth": show_worth,
+        "verdict": show_verdict,
+        "eq2": show_eq2,
+        "cost": show_cost,
+    }
+    unknown = set(options.only.split(",")) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown part {min(unknown)}; there are {', '.join(PARTS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtWarning)
-        if "prediction" in parts:
-            show_prediction(options.sets.split(","))
-        if "clusters" in parts:
-            show_clusters()
-        if "verdict" in parts:
-            show_verdict()
-        if "cost" in parts:
-            show_cost()
+        for part in PARTS:
+            if part in options.only.split(","):
+                show[part]()
 
 
 if __name__ == "__main__":
