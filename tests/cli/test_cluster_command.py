@@ -37,7 +37,9 @@ def test_clusters_are_found_written_and_judged(
     assert main(["cluster", str(planted(tmp_path, seed)), "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert "Groups predict unmeasured pairs (p < 0.001)" in text
-    assert re.search(r"The completion is optimal within \de-\d\d of its value \(certified\)\.", text)
+    assert re.search(
+        r"The completion of the scores is optimal within \de-\d\d of its value \(certified\)\.", text
+    )
     rows = read_clusters(out)
     assert [row["task"] for row in rows] == [f"task {number}" for number in range(36)]
     assert adjusted_rand_score(FAMILIES, [row["cluster"] for row in rows]) == 1.0
@@ -132,6 +134,9 @@ def test_wrong_usage(tmp_path: Path, options: list[str], capsys: pytest.CaptureF
         ("", "empty"),
         ("source,target,score\na,b,high\n", ":2"),
         ("source,target,score\na,b,nan\n", ":2"),
+        ("source,target,score\na,b,0.5\nb,a,inf\n", ":3"),
+        ("source,target,score\na,b,-inf\n", ":2"),
+        ("task,a,b\na,,inf\nb,0.5,\n", "inf"),
         ("source,target,score\na,b,0.5\na,b,0.6\n", ":3"),
         ("task,a,b\na,,0.5\nc,0.5,\n", "c"),
         ("from,to,score\na,b,0.5\n", "source"),
@@ -145,6 +150,66 @@ def test_bad_scores(tmp_path: Path, content: str, phrase: str, capsys: pytest.Ca
     assert "scores.csv" in err
     assert phrase in err
     assert "Traceback" not in err
+
+
+def odd_scores() -> dict[str, list[tuple[str, str, float]]]:
+    """Files that can be read, but have little or nothing to say."""
+    generator = np.random.default_rng(0)
+
+    def among(names: str) -> list[tuple[str, str, float]]:
+        pairs = [(one, other) for one in names for other in names if one != other]
+        return [(one, other, float(generator.random())) for one, other in pairs]
+
+    full = among("abcdefgh")
+    return {
+        "one task": [("a", "a", 0.5)],
+        "two tasks": among("ab"),
+        "disconnected": among("abcde") + among("vwxyz"),
+        "constant column": [(one, other, 0.5 if other == "c" else score) for one, other, score in full],
+        "equal scores": [(one, other, 0.5) for one, other, _ in full],
+    }
+
+
+@pytest.mark.parametrize("strategy", ["default", "paper"])
+@pytest.mark.parametrize("case", list(odd_scores()))
+def test_odd_scores_are_no_crash(
+    tmp_path: Path, case: str, strategy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = odd_scores()[case]
+    file, out = tmp_path / "scores.csv", tmp_path / "c.csv"
+    file.write_text("source,target,score\n" + "".join(f"{one},{two},{score}\n" for one, two, score in lines))
+    assert main(["cluster", str(file), "--strategy", strategy, "--out", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert "predict" in captured.out or "no groups" in captured.out or "Too few" in captured.out
+    rows = read_clusters(out)
+    assert {row["task"] for row in rows} == {name for line in lines for name in line[:2]}
+    assert all(0 <= float(row["confidence"]) <= 1 for row in rows)
+    if case in ("one task", "two tasks", "equal scores"):
+        assert "no groups" in captured.out or "Too few" in captured.out
+        assert len({row["cluster"] for row in rows}) == 1
+
+
+def test_neither_the_order_of_lines_nor_units_and_levels_of_targets_matter(tmp_path: Path) -> None:
+    file, out = planted(tmp_path), tmp_path / "c.csv"
+    with file.open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    generator = np.random.default_rng(0)
+    level, unit = generator.normal(size=36), np.exp(generator.normal(size=36))
+    other = tmp_path / "other.csv"
+    with other.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["source", "target", "score"])
+        for place in generator.permutation(len(lines)):
+            source, target = lines[place]["source"], lines[place]["target"]
+            number = int(target.removeprefix("task "))
+            writer.writerow([source, target, level[number] + unit[number] * float(lines[place]["score"])])
+    found = []
+    for scores in (file, other):
+        assert main(["cluster", str(scores), "--out", str(out)]) == 0
+        found.append({row["task"]: row["cluster"] for row in read_clusters(out)})
+    assert found[0] == found[1]
+    assert len(set(found[0].values())) == 4
 
 
 def test_a_pair_measured_twice_can_be_averaged(tmp_path: Path) -> None:

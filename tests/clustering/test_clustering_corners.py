@@ -9,11 +9,12 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 from test_completion import LOSSES, planted
+from test_program import check_certificate
 from test_task_clusters import check_laws, hide, planted_matrix, scores_of
 
 from robusttc.clustering import solvers
 from robusttc.clustering.certificate import bound_largest
-from robusttc.clustering.completion import complete_similarity
+from robusttc.clustering.completion import complete_scores, complete_similarity
 from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.problem import Penalties, make_problem
 from robusttc.clustering.spectral import cut
@@ -38,6 +39,24 @@ def test_the_dual_of_a_completion_proves_its_gap(loss: Any, seed: Any) -> None:
         assert np.abs(G).max() <= found.delta * (1 + 1e-12)
         value -= float(np.sum(G**2)) / 2
     assert (found.objective - value) / found.objective == pytest.approx(found.gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("density", [0.5, 1.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_certificate_of_clusters_is_proven_densely(density: float, seed: int) -> None:
+    scores = scores_of(hide(planted_matrix(24, 3, seed)[0], density, seed))
+    found = complete_scores(scores, seed=seed)
+    check_certificate(found.problem, found.setting.penalties(found.problem, found.delta), found.solution)
+    # The same by what the estimator returns.
+    model = RobustTaskClustering().fit(scores)
+    G, tau = model.similarity_.dual.toarray(), model.certificate_.regularisation
+    assert np.linalg.eigvalsh((G + G.T) / 2)[-1] <= tau * (1 + 1e-9)
+    assert np.abs(G).max() <= model.delta * (1 + 1e-12)
+    assert not G[np.isnan(scores.to_matrix())].any()
+    assert model.similarity_.eigenvalues.min(initial=0.0) >= 0
+    # Complementary slackness: the directions of X are those in which the dual is at the limit.
+    V = model.similarity_.eigenvectors
+    np.testing.assert_allclose(V.T @ ((G + G.T) / 2) @ V, tau * np.eye(V.shape[1]), atol=0.05 * tau)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

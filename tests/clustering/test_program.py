@@ -341,3 +341,43 @@ def test_a_poor_subspace_does_not_break_the_lanczos_bound(seed: int) -> None:
     largest = exact_largest(matrix)
     spectrum = certificate.run_lanczos(matrix, largest, basis, 0.1, generator, False)
     assert largest <= spectrum.upper < np.inf
+
+
+def wrong_bases(matrix: sparse.csr_array, seed: int) -> dict[str, Matrix]:
+    vectors = np.linalg.eigh(matrix.toarray())[1]
+    turned = vectors[:, -3:] + 0.3 * np.random.default_rng(seed).normal(size=(len(vectors), 3)) / np.sqrt(
+        len(vectors)
+    )
+    return {
+        "the smallest": vectors[:, :4],
+        "all but the largest": vectors[:, -5:-1],
+        "turned": np.linalg.qr(turned)[0],
+        "one axis": np.eye(len(vectors))[:, :1],
+        "none": vectors[:, :0],
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [0.7, 1.0, 1.5])
+def test_a_wrong_basis_makes_no_wrong_bound(seed: int, share: float) -> None:
+    matrix = random_symmetric(150, seed)
+    largest = exact_largest(matrix)
+    for name, basis in wrong_bases(matrix, seed).items():
+        generator = np.random.default_rng(seed)
+        proven = certificate.run_lanczos(matrix, share * largest, basis, 0.05, generator, False)
+        assert proven.upper >= largest * (1 - 1e-12), name
+        if len(proven.values):  # what it finds is orthogonal to the basis
+            np.testing.assert_allclose(basis.T @ proven.vectors, 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_estimate_is_near_the_largest_eigenvalue(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate, "MAX_DENSE", 0)
+    matrix = random_symmetric(150, seed)
+    largest = exact_largest(matrix)
+    for name, basis in wrong_bases(matrix, seed).items():
+        generator = np.random.default_rng(seed)
+        found = bound_largest(matrix, largest, basis, slack=1e-3, generator=generator, estimate=True)
+        assert found.upper > 0.98 * largest, name
+        if name not in ("turned", "one axis"):  # eigenvectors have no residuals, which loosen the bound
+            assert found.upper < 1.001 * largest, name

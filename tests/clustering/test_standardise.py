@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from robusttc.clustering.completion import complete_scores, standardise_whole
+from robusttc.clustering.planted import make_planted_scores
 from robusttc.clustering.standardise import CLIP, Standardised, choose_method, standardise
 from robusttc.scores import TransferScores
 
@@ -167,3 +169,77 @@ def test_uncertain_scores_weigh_less() -> None:
     assert found.weights.mean() == pytest.approx(1)
     assert found.weights[found.rows == 3].max() < 0.2 * found.weights[found.rows != 3].min()
     assert (standardise(scores_of(matrix)).weights == 1).all()
+
+
+def names_of(n: int) -> list[str]:
+    return [f"task {number:02d}" for number in range(n)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_all_sources_measured_there_is_little_to_adjust(seed: int) -> None:
+    scores = make_planted_scores(names_of(30), np.arange(30) % 3, random_state=seed)
+    plain, whole = standardise(scores, method="standard"), standardise_whole(scores, "standard")
+    np.testing.assert_array_equal(plain.places, whole.places)
+    np.testing.assert_allclose(whole.center, plain.center, atol=1e-3 * plain.spread.min())
+    ratio = whole.spread / plain.spread
+    assert 0.85 < ratio.min() <= ratio.max() < 1.1
+
+
+def test_a_target_measured_with_good_sources_is_not_taken_for_an_easy_one() -> None:
+    n, before, after, spreads = 40, [], [], []
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        worth = generator.normal(size=n)
+        matrix = worth[:, None] + generator.normal(size=n) + 0.3 * generator.normal(size=(n, n))
+        np.fill_diagonal(matrix, np.nan)
+        known = generator.random((n, n)) < 0.5
+        best = np.argsort(-worth)
+        known[:, 0] = np.isin(np.arange(n), best[best != 0][:12])
+        scores = scores_of(np.where(known, matrix, np.nan))
+        plain, whole = standardise(scores, method="standard"), standardise_whole(scores, "standard")
+        truth, deviation = np.nanmean(matrix[:, 0]), np.nanstd(matrix[:, 0])
+        before.append(plain.center[0] - truth)
+        after.append(whole.center[0] - truth)
+        spreads.append((plain.spread[0] / deviation, whole.spread[0] / deviation))
+        # The others, measured with sources of all sorts, are right as they are.
+        others = np.abs(whole.center - plain.center)[1:] / plain.spread[1:]
+        assert others.max() < 0.5
+    assert np.mean(before) > 0.9
+    assert all(0 < new < old for old, new in zip(before, after, strict=True))
+    assert np.mean(after) < 0.6 * np.mean(before)
+    # The best twelve differ less than all sources do: so does the scale.
+    assert np.mean(spreads, axis=0)[0] < np.mean(spreads, axis=0)[1] < 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_adjusted_values_are_those_of_the_scores_in_the_new_unit(seed: int) -> None:
+    scores = make_planted_scores(names_of(20), np.arange(20) % 2, density=0.5, random_state=seed)
+    found = standardise_whole(scores, "standard")
+    score = scores.score[found.places]
+    plain = (score - found.center[found.columns]) / found.spread[found.columns]
+    np.testing.assert_allclose(found.values, np.clip(plain, -CLIP, CLIP), atol=1e-12)
+    np.testing.assert_allclose(found.apply(found.columns, score), found.values, atol=1e-12)
+    assert standardise_whole(scores, "rank").method == "rank"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("density", [0.4, 1.0])
+def test_a_completion_does_not_depend_on_units_and_levels(seed: int, density: float) -> None:
+    n = 20
+    scores = make_planted_scores(names_of(n), np.arange(n) % 2, density=density, random_state=seed)
+    generator = np.random.default_rng(seed)
+    level, unit = generator.normal(0, 10, n), np.exp(generator.normal(0, 3, n))
+    changed = TransferScores(
+        scores.task_names,
+        source=scores.source,
+        target=scores.target,
+        score=level[scores.target] + unit[scores.target] * scores.score,
+    )
+    before, after = (complete_scores(one, method="standard") for one in (scores, changed))
+    assert before.setting == after.setting
+    np.testing.assert_allclose(after.data.values, before.data.values, atol=1e-6)
+    np.testing.assert_allclose(after.data.spread, unit * before.data.spread, rtol=1e-6)
+    rows, columns = np.divmod(np.arange(n * n), n)
+    np.testing.assert_allclose(
+        after.factors.predict(rows, columns), before.factors.predict(rows, columns), atol=1e-4
+    )

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["find_sources_only", "show_clustering"]
 
-MAX_NAMES = 8
+MAX_NAMES = 12
+DOUBTFUL = 0.5
 
 
 def show_clustering(console: Console, estimator: Any, scores: TransferScores, written: Sequence[str]) -> None:
@@ -33,8 +34,17 @@ def show_clustering(console: Console, estimator: Any, scores: TransferScores, wr
             "target, so their clusters rest on one direction.",
         )
     say(console, f"\nNumber of clusters: {estimator.n_clusters_} ({estimator.n_clusters_reason_}).")
-    say(console, estimator.verdict_.sentence)
-    say(console, estimator.certificate_.sentence)
+    doubtful = [
+        name
+        for name, label, confidence in zip(
+            estimator.task_names_, estimator.labels_, estimator.confidence_, strict=True
+        )
+        if label >= 0 and confidence < DOUBTFUL
+    ]
+    if doubtful:
+        say(console, f"Doubtful: {list_some(doubtful)}. Their own pairs speak more for another cluster.")
+    say(console, f"Verdict: {estimator.verdict_.sentence}")
+    say(console, f"Certificate: {estimator.certificate_.sentence}")
     for advice in estimator.verdict_.advice:
         say(console, f"  • {advice}")
     say(console, f"\nWritten: {', '.join(written)}")
@@ -42,8 +52,9 @@ def show_clustering(console: Console, estimator: Any, scores: TransferScores, wr
 
 def list_some(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + more
+    shown = len(names) if len(names) <= MAX_NAMES + 1 else MAX_NAMES
+    more = f" and {len(names) - shown:,} more" if shown < len(names) else ""
+    return ", ".join(names[:shown]) + more
 
 
 def find_sources_only(scores: TransferScores) -> tuple[str, ...]:

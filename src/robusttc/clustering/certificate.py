@@ -29,7 +29,7 @@ MAX_CHOLESKY = 3_000
 CHECK_EVERY = 20  # Lanczos steps
 ROUGH_STEPS = 40
 MAX_STEPS = 400
-MAX_RESTARTS = 3
+MAX_RESTARTS = 2
 NEAR = 0.97  # eigenvalues above this share of the limit are returned with their vectors
 
 
@@ -87,21 +87,21 @@ def bound_largest(
         return Spectrum(0.0, np.zeros(0), np.zeros((n, 0)))
     if n <= MAX_DENSE or basis.shape[1] >= n - 1:
         return decompose(matrix, basis)
-    for _ in range(1 if estimate else MAX_RESTARTS):
-        found = run_lanczos(matrix, limit, basis, slack, generator, estimate)
-        if found.upper <= limit * (1 + slack) or not len(found.values) or found.values[0] > limit:
+    found = run_lanczos(matrix, limit, basis, slack, generator, estimate)
+    for _ in range(MAX_RESTARTS):
+        is_missing = bool(np.any(found.values > limit * (1 + slack)))
+        is_proven = found.upper <= limit * (1 + slack)
+        if estimate or is_proven or is_missing or not len(found.values) or n <= MAX_CHOLESKY:
             break
         # What is near the limit belongs into the basis: the rest is then well below it.
         basis = np.linalg.qr(np.hstack([basis, found.vectors]))[0]
-        if n <= MAX_CHOLESKY:
-            break
-    if not estimate and n <= MAX_CHOLESKY:
-        basis = np.linalg.qr(np.hstack([basis, found.vectors]))[0]
-        inside = np.linalg.eigvalsh(basis.T @ (matrix @ basis))
-        wanted = float(inside.max(initial=limit)) * (1 + slack)
-        if found.upper > wanted and is_below(matrix, wanted):
-            return Spectrum(wanted, found.values, found.vectors)
-    return found
+        found = run_lanczos(matrix, limit, basis, slack, generator, estimate)
+    if estimate or is_proven or n > MAX_CHOLESKY:
+        return found
+    basis = np.linalg.qr(np.hstack([basis, found.vectors]))[0]
+    wanted = float(np.linalg.eigvalsh(basis.T @ (matrix @ basis)).max(initial=limit)) * (1 + slack)
+    is_smaller = wanted < found.upper and is_below(matrix, wanted)
+    return Spectrum(wanted, found.values, found.vectors) if is_smaller else found
 
 
 def decompose(matrix: sparse.csr_array, basis: Floats) -> Spectrum:

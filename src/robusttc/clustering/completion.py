@@ -34,7 +34,7 @@ __all__ = [
 
 # In units of the square root of the mean number of scores of a task.
 TAUS = (1.7, 1.25, 0.9, 0.62, 0.43, 0.3, 0.2, 0.14)
-REST_RATIOS = (2.0, 1.3)
+REST_RATIOS = (1.3, 2.0)
 ROW_PENALTIES = (1.5, 15.0)
 FEATURE_SHARES = (0.3, 0.6)
 DEBIASING = (0.0, 0.5, 1.0)
@@ -103,7 +103,7 @@ class Setting:
         return factors.expanded(problem)
 
 
-FIRST = Setting(0.62)  # the completion that the standardisation is adjusted by
+FIRST = Setting(0.9)  # the completion that the standardisation is adjusted by
 CLUSTERING = Setting(0.25, row=15.0)  # the completion whose leading directions are clustered
 
 
@@ -248,7 +248,10 @@ def standardise_whole(
     mean = (right @ left.sum(axis=0) - own) / others
     square = (np.einsum("ij,ij->i", right @ (left.T @ left), right) - own**2) / others
     expected = np.einsum("ij,ij->i", left[data.rows], right[data.columns]) - mean[data.columns]
-    return data.adjusted(scores, expected, np.maximum(1.0 - (square - mean**2), LEAST_VARIANCE))
+    # What is expected is shrunk; a target whose values go with it as those of all do keeps its scale.
+    share = float(data.values @ expected) / max(float(expected @ expected), 1e-12)
+    variance = np.maximum(1.0 - share * (square - mean**2), LEAST_VARIANCE)
+    return data.adjusted(scores, expected, variance)
 
 
 def cluster_directions(problem: Problem, setting: Setting, coordinates: Factors, delta: float) -> Floats:
@@ -398,9 +401,13 @@ def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> 
     alternatives += [{"row": row} for row in ROW_PENALTIES]
     if any(np.ptp(fold.data.weights) > 0 for fold in folds if len(fold.data.weights)):
         alternatives.append({"weighted": True})
+    is_empty = False
     for change in alternatives:
+        if is_empty and "rest" in change:
+            continue  # what is empty at a low penalty is empty at a higher one
         changed = replace(chosen, **change)
         search.attempt(changed, start=chosen)
+        is_empty = abs(search.errors[changed] - search.errors[chosen]) <= 1e-9
         if search.errors[changed] < GAIN * search.errors[chosen]:
             chosen = changed
     for share in FEATURE_SHARES if features is not None else ():

@@ -458,7 +458,7 @@ def explain_number(given: int | None, chosen: int, labels: Labels, number: Numbe
         return "too few pairs to compare numbers of clusters"
     if chosen == 1:
         return "no division into clusters predicts held-out pairs better"
-    return "the smallest number with most of the gain of any number in predicting held-out pairs"
+    return "fewer clusters predict held-out pairs clearly worse, more hardly better"
 
 
 def count_partners(first: Labels, second: Labels, n: int) -> Labels:
@@ -588,7 +588,9 @@ def paper_pairs(filtered: FilteredScores, similarity: CompletionResult) -> PairE
 def certify(similarity: CompletionResult) -> Certificate:
     """Say what is proven of a similarity."""
     if similarity.converged:
-        sentence = f"The completion is optimal within {similarity.gap:.0e} of its value (certified)."
+        sentence = (
+            f"The completion of the scores is optimal within {similarity.gap:.0e} of its value (certified)."
+        )
     else:
         sentence = f"The completion is not proven optimal: {similarity.message}."
     return Certificate(

@@ -145,6 +145,9 @@ def joint_unit(material: Material, order: JointOrder) -> Unit:
     kind = order.stage
     if order.stage == "cluster":
         kind += " from shared" if order.from_start else " from scratch"
+    elif order.stage == "shared" and order.keeps == "nothing":
+        # Remembered answers must not pass for the model that others start from.
+        kind += ", answers only"
     key = "/".join([STAGE, material.rounds[order.round].place, kind, name_tasks(order.names)])
     return Unit(key, train_joint, order, order.names)
 

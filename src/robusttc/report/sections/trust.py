@@ -105,8 +105,8 @@ def judge_clusters(verdict: Values) -> list[Answer]:
             "Do the clusters predict pairs that were not measured?",
             NOTHING if p_value is None else "Yes" if verdict.get("supported") else "Not clearly",
             real,
-            "Clusters found on half of the pairs are tested on the other half: do tasks of one cluster help "
-            "each other more there, apart from some helping everybody? By chance alone so large a "
+            "Clusters found on two thirds of the pairs are tested on the others: do tasks of one cluster "
+            "help each other more there, apart from some helping everybody? By chance alone so large a "
             f"difference has the probability {as_small(p_value)}.",
             "one-sided test on held-out pairs, row and column effects removed",
         ),
