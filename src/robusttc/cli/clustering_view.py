@@ -42,7 +42,7 @@ def show_clustering(console: Console, estimator: Any, scores: TransferScores, wr
         if label >= 0 and confidence < DOUBTFUL
     ]
     if doubtful:
-        say(console, f"Doubtful: {list_some(doubtful)}. Their own pairs speak more for another cluster.")
+        say(console, f"Doubtful: {list_some(doubtful)} (measured pairs speak more for another cluster).")
     say(console, f"Verdict: {estimator.verdict_.sentence}")
     say(console, f"Certificate: {estimator.certificate_.sentence}")
     for advice in estimator.verdict_.advice:

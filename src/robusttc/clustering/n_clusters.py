@@ -104,8 +104,8 @@ def pair_values(scores: TransferScores) -> tuple[Labels, Labels, Floats]:
 
 
 def candidates(n: int) -> tuple[int, ...]:
-    """Return the numbers of clusters to try."""
-    most = min(n - 1, max(6, int(2.5 * np.sqrt(n))), 60)
+    """Return the numbers of clusters to try: those of four tasks or more on average, and not too many."""
+    most = min(n - 1, max(n // 4, 3), int(2.5 * np.sqrt(n)), 60)
     tried = [1, *range(2, min(most, 12) + 1)]
     while tried[-1] < most:
         tried.append(min(most, int(np.ceil(1.2 * tried[-1]))))
