@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import signal
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from robusttc.cli import stopping
 from robusttc.cli.adapt import show_adapted
 from robusttc.cli.run_progress import Watch, draw, show_stages
 from robusttc.cli.run_view import percent, show_run
@@ -114,6 +116,27 @@ def test_the_first_signal_asks_and_the_second_does_not(capsys: pytest.CaptureFix
         assert ended == [130]
     assert signal.getsignal(signal.SIGTERM) is before
     assert capsys.readouterr().err == "Stopping: what is finished is kept …\n"
+
+
+def test_a_signal_in_the_middle_of_a_line_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    printing = threading.Lock()
+    printed: list[str] = []
+
+    class BusyConsole:
+        """Prints one line at a time, as a stream does."""
+
+        def print(self, text: str, **_: object) -> None:
+            if threading.current_thread() is threading.main_thread():
+                raise RuntimeError("reentrant call")
+            with printing:
+                printed.append(text)
+
+    monkeypatch.setattr(stopping, "error_console", BusyConsole)
+    with stop_on_signals(end=lambda _: None) as stop:
+        with printing:  # the main thread is in the middle of a line
+            signal.raise_signal(signal.SIGINT)
+        assert stop()
+    assert len(printed) == 1
 
 
 def test_work_that_does_not_notice_is_cut_short() -> None:

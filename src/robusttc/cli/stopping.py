@@ -56,6 +56,12 @@ def stop_on_signals(
     timer = threading.Timer(patience, end, (INTERRUPTED,))
     timer.daemon = True
 
+    def announce() -> None:
+        error_console().print("Stopping: what is finished is kept …", markup=False)
+
+    # A signal may come while the main thread prints or imports: a handler that printed would break into that.
+    speaker = threading.Thread(target=announce, daemon=True)
+
     def handle(number: int, frame: FrameType | None) -> None:
         del number, frame
         if stopped.is_set():
@@ -64,12 +70,14 @@ def stop_on_signals(
         stopped.set()
         timer.start()
         if not quiet:
-            error_console().print("Stopping: what is finished is kept …", markup=False)
+            speaker.start()
 
     before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
         yield stopped.is_set
     finally:
         timer.cancel()
+        if speaker.is_alive():
+            speaker.join(timeout=1.0)
         for number, handler in before.items():
             signal.signal(number, handler)
