@@ -151,12 +151,12 @@ def test_pointing_at_a_cell_gives_the_names_and_values_of_two_tasks(
         assert len(names) == 2
         row, column = (place[name] for name in names)
         seen.add((row, column))
-        value = re.search(rf"about ([{MINUS}\d.]+) of 1", text)
+        value = re.search(rf"about ([+{MINUS}]?[\d.]+), from", text)
         assert value is not None, text
         expected = float(layers.completed[row, column])
         assert float(value[1].replace(MINUS, "-")) == pytest.approx(expected, abs=0.012)
         is_measured = layers.measured[row, column] != 0
-        assert ("not measured" not in text.split("Verdict")[0]) == (is_measured or row == column)
+        assert ("not measured" not in text.split("By its scores")[0]) == (is_measured or row == column)
     assert len(seen) == 4
 
 
