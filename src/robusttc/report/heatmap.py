@@ -99,7 +99,7 @@ def draw_scores(panel: Any, figure: Any, scores: TransferScores, shown: NDArray[
     image = np.full((len(shown), len(shown)), np.nan)
     image[place[source[keep]], place[target[keep]]] = (score - mean[target])[keep] / deviation[target[keep]]
     picture = panel.imshow(image, cmap="PuOr_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
-    panel.set_title("Measured scores\n(standard deviations from the target's mean)")
+    panel.set_title("Measured scores\n(standardised by target)")
     panel.set_ylabel("source task")
     panel.set_xlabel("target task")
     figure.colorbar(picture, ax=panel, shrink=0.75)
@@ -122,7 +122,7 @@ def draw_similarity(panel: Any, figure: Any, clustering: RobustTaskClustering, s
     """Draw the completed similarity."""
     points = clustering.embedding_[shown]
     picture = panel.imshow(points @ points.T, cmap="viridis", vmin=-1, vmax=1, interpolation="nearest")
-    panel.set_title("Completed similarity\n(cosine of the centred rows of X)")
+    panel.set_title("Completed similarity\n(cosine in the leading directions of X)")
     figure.colorbar(picture, ax=panel, shrink=0.75)
 
 

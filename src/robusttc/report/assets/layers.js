@@ -17,7 +17,7 @@ const LAYERS = {
   },
   completed: {
     title: "Completed",
-    sentence: "How alike all pairs are, computed from the measured ones, also for pairs that nobody measured [cosine of the centred rows of the completed matrix X].",
+    sentence: "How alike all pairs are, computed from the measured ones, also for pairs that nobody measured [cosine in the leading directions of the completed matrix X].",
     palette: "signed", domain: [-1, 1], ends: ["−1: least alike", "", "1: the same"],
     write: (value) => plain(value, 2), absent: "not known",
   },
