@@ -27,9 +27,9 @@ from robusttc.data.loading import load_tasks
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.errors import ExitCode
-from robusttc.learning.intervals import Estimate, difference_interval
+from robusttc.random import numpy_generator
 from robusttc.run.opening import OpenRun
-from robusttc.seeds import numpy_generator
+from robusttc.stats import Estimate, difference_interval
 
 SET, N_HELD, SEED, N_WORKERS = "bots175", 10, 0, 2
 PROGRAM = [sys.executable, "-c", "import sys; from robusttc.cli import main; sys.exit(main())"]

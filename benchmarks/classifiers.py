@@ -27,7 +27,7 @@ from benchmarks.report import find_data, print_table
 from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
 from robusttc.encoders.softmax import SoftmaxClassifier, fit_softmax
-from robusttc.seeds import child_seed, numpy_generator
+from robusttc.random import child_seed, numpy_generator
 
 Matrix = NDArray[np.float32]
 Result = TypeVar("Result")

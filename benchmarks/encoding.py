@@ -36,7 +36,7 @@ from robusttc.encoders.convolution_encoding import encode_texts, find_distinct_r
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import pad_rows
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 SETS = ("bots175", "amazon69")
 GLOVE = "glove.6B.100d.subset.txt.gz"

@@ -14,7 +14,7 @@ from benchmarks.reliability import read_kinds
 from benchmarks.report import find_data
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, load_tasks, measure_transfer
 from robusttc.learning.groups import random_groups_like
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 # Rows a task of `diverse`: train, valid, test. Its sentence vectors take an hour if all rows are used.
 DIVERSE_ROWS = (96, 24, 60)

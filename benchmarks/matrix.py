@@ -44,7 +44,7 @@ from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer.blocks import score_block
 from robusttc.transfer.pairs import choose_pairs
 from robusttc.transfer.plan import TransferPlan, make_plan

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.intervals import Estimate, difference_interval, mean_interval
+from robusttc.stats import Estimate, difference_interval, mean_interval
 
 LEAST_ROWS = 5  # a mean of fewer novel texts is a coin
 

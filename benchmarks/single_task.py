@@ -38,7 +38,7 @@ from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import HEAD_C, add_converged_head, train_single_task
 from robusttc.encoders.softmax import fit_softmax
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer.overlap import normalise_text
 
 Codes = NDArray[np.int64]

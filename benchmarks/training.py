@@ -33,7 +33,7 @@ from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import train_with_torch
 from robusttc.encoders.training import train_model
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 GLOVE = "glove.6B.100d.subset.txt.gz"
 MIN_RATIO = 5.0

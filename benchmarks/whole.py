@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.report import SHARED, find_data, print_table
 from robusttc import TaskSet, load_tasks
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer.measure import measure_transfer
 
 # set, encoder, number of tasks (0: all), scores

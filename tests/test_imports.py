@@ -17,7 +17,8 @@ PACKAGE = Path(robusttc.__file__).parent
 LAYERS: list[set[str]] = [
     {"version"},
     {"errors"},
-    {"compiling", "owner_only", "progress", "seeds", "wording"},
+    {"compiling", "crash_points", "formatting", "params", "progress", "random"},
+    {"files", "stats"},
     {"work"},
     {"scores"},
     {"clustering"},

@@ -16,7 +16,7 @@ from benchmarks.paper import claims, comparing, headlines, pages, pairs_plot, pu
 from benchmarks.paper.readme_part import BEGIN, END, put_readme_part
 
 from robusttc.errors import DataError, StoreError
-from robusttc.learning.intervals import Estimate, difference_interval
+from robusttc.stats import Estimate, difference_interval
 
 CNN, SENTENCE, OURS, TODAY = reading.GROUPS
 N_TASKS = 40

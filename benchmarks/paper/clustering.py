@@ -44,7 +44,7 @@ from benchmarks.paper.clustering_sets import SETS, ClusteringSet, load_clusterin
 from benchmarks.paper.clustering_ways import DEFAULT, METHODS, Ablation, Comparison, agreement, as_singletons
 from benchmarks.paper.figure_table import FigureTable, Measured, Options, parse_options
 from benchmarks.paper.table import Way
-from robusttc.learning.intervals import difference_interval
+from robusttc.stats import difference_interval
 from robusttc.transfer.cost import estimate_cost
 
 __all__ = ["ablations", "main"]

@@ -24,7 +24,7 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer.pairs import choose_pairs, count_entries
 
 __all__ = ["SETS", "ClusteringSet", "load_clustering_set", "restrict"]

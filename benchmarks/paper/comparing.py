@@ -13,7 +13,7 @@ from functools import cache
 
 from benchmarks.paper.reading import Row, mean
 from benchmarks.paper.roles import BASELINES
-from robusttc.learning.intervals import Estimate, mean_interval
+from robusttc.stats import Estimate, mean_interval
 
 SAME = 5e-6  # accuracies are kept to five digits
 

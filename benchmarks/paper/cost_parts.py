@@ -21,7 +21,7 @@ from robusttc.clustering.completion import CompletionResult
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.inputs import WordInputs
 from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["CostSet"]
 

@@ -27,7 +27,7 @@ from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import ConvolutionModule, train_with_torch
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["PlainWay", "Sampled"]
 

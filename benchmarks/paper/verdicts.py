@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.paper.comparing import Comparison, show_difference
-from robusttc.learning.intervals import Estimate
+from robusttc.stats import Estimate
 
 HOLDS, FAILS, UNKNOWN, NOT_RUN = "holds", "does not", "cannot be told", "not run"
 WORTH = 0.005  # a gain below half a point is none

@@ -18,9 +18,9 @@ from benchmarks.records import score_answers
 from robusttc import Task, TaskSet
 from robusttc.baselines.single_task import SingleTaskBaseline
 from robusttc.learning.groups import random_groups_like
-from robusttc.learning.intervals import difference_interval
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.stats import difference_interval
 from robusttc.transfer.overlap import normalise_text
 
 __all__ = ["Condition", "Trials", "cut_share", "drop_phrases"]

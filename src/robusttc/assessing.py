@@ -16,7 +16,7 @@ from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.learning.verdict import Setting, Verdict
 from robusttc.multitask.assessment import assess_multitask
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState, run_seed
+from robusttc.random import RandomState, run_seed
 
 __all__ = ["assess_clusters"]
 

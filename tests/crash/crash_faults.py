@@ -16,9 +16,10 @@ import crash_run
 from crash_run import Parts, Setting, Tell
 from crash_units import outlive
 
+from robusttc import files
+from robusttc.crash_points import reach
 from robusttc.errors import StoreError
-from robusttc.run import files, finished, manifest, owner, sealed
-from robusttc.run.points import reach
+from robusttc.run import finished, manifest, owner, sealed
 from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.score_table import ScoreTable

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from crash_units import Order, fail, measure, train
 
+from robusttc.files import write_file
 from robusttc.run.creation import DATABASE
-from robusttc.run.files import write_file
 from robusttc.run.identity import Identity
 from robusttc.run.manifest import write_manifest
 from robusttc.run.score_rows import ScoreRows

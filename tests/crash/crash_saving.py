@@ -31,12 +31,12 @@ def dying(times: int, real: Callable[..., Any], is_meant: Callable[..., bool]) -
 
 def plant(moment: str, times: int) -> None:
     """Have this process killed at a moment."""
-    from robusttc.learning import folder_swap
+    from robusttc import files
 
     if moment == "write":
-        folder_swap.write_durably = dying(times, folder_swap.write_durably, lambda *_: True)
+        files.write_durably = dying(times, files.write_durably, lambda *_: True)
     elif moment == "sync":
-        folder_swap.sync_folder = dying(times, folder_swap.sync_folder, lambda *_: True)
+        files.sync_folder = dying(times, files.sync_folder, lambda *_: True)
     else:
         is_model = lambda path, *_: path.parent.name == "models"  # noqa: E731
         Path.rename = dying(times, Path.rename, is_model)  # type: ignore[method-assign]

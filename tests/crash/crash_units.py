@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.work.units import Payload
 
 UNIT_SECONDS = 0.004

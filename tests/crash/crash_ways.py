@@ -20,7 +20,7 @@ from crash_run import Setting
 from crash_units import read_log
 from crash_witness import Found, Hook, Kill, Life, Witness, look, start_life, watch_life
 
-from robusttc.run.points import POINTS
+from robusttc.crash_points import POINTS
 
 # Half of the kills come so soon after the start that no unit, or hardly one, is done.
 SOON_SECONDS = 0.4

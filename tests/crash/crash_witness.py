@@ -27,7 +27,7 @@ from crash_faults import FAULTS
 from crash_run import FINISHED, POISON, Parts, Setting, do_run
 from crash_units import read_log
 
-from robusttc.run.points import set_hook
+from robusttc.crash_points import set_hook
 
 # A life that takes longer hangs.
 LIFE_SECONDS = 60.0

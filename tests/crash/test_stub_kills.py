@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from crash_faults import FAULTS
 
-from robusttc.run.points import POINTS
+from robusttc.crash_points import POINTS
 
 PROGRAM = Path(__file__).parent / "crash_program.py"
 # To draw other moments: ROBUSTTC_CRASH_SEED=12 pytest tests/crash

@@ -33,7 +33,7 @@ from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.encoders.vector_cache import VectorCache
 from robusttc.errors import DataError, DataWarning, StoreError, UsageError
 from robusttc.progress import ProgressEvent
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 SETTINGS = FineTuningSettings(steps=12, trained_layers=1, learning_rate=1e-3, checkpoint_every=4)
 

@@ -18,7 +18,7 @@ from robusttc.encoders.fine_tuning_changes import (
     write_changes,
 )
 from robusttc.errors import DataError, StoreError
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 Floats = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ from robusttc.encoders.model_folder import default_model_folder, hash_model_fold
 from robusttc.encoders.sentence_model import SentenceModel, load_sentence_model
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.errors import DataError, UsageError
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 TEXTS = [
     "Where is my parcel?",

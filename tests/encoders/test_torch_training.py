@@ -17,7 +17,7 @@ from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import train_with_torch
 from robusttc.encoders.training import train_model
 from robusttc.errors import UsageError
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from robusttc.encoders.schedule import draw_batches
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.training import train_model
 from robusttc.errors import DataError, RobustTCError, UsageError
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 
 def make_task(kind: str, seed: int, n_rows: int = 60) -> tuple[FrozenInputs, NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from robusttc.encoders.cache_folder import default_cache_folder
 from robusttc.encoders.vector_cache import VectorCache
 from robusttc.encoders.vector_store import VectorStore
 from robusttc.errors import DataWarning, UsageError
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 DIMENSION = 24
 
@@ -30,7 +30,7 @@ WORKER = """
 import sys, time
 import numpy as np
 from robusttc.encoders import vector_cache
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 vector_cache.BLOCK_TEXTS = 10
 folder, start, stop, pause = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 def compute(texts):

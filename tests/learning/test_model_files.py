@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robusttc import files
 from robusttc.errors import StoreError, UsageError
-from robusttc.learning import checked_files, folder_swap, model_files
+from robusttc.learning import checked_files, model_files
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 
 SETTINGS: dict[str, Any] = {"words": ["größe", "b"], "number": 0.1, "none": None, "deep": {"list": [1, True]}}
@@ -295,7 +296,7 @@ def test_a_full_disk_leaves_what_was_there(
     if not is_new:
         write(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(folder_swap, step, fail)
+        patch.setattr(files, step, fail)
         with pytest.raises(StoreError, match="cannot be written; got No space left"):
             write(folder, {"new": 1})
     assert others_in(folder) == []
@@ -327,7 +328,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from robusttc.learning import folder_swap
+from robusttc import files
 from robusttc.learning.model_files import write_model_folder
 
 folder, deadly, calls = sys.argv[1], int(sys.argv[2]), 0
@@ -342,10 +343,10 @@ def counted(function):
     return call
 
 for name in ("write_durably", "sync_folder"):
-    setattr(folder_swap, name, counted(getattr(folder_swap, name)))
+    setattr(files, name, counted(getattr(files, name)))
 for name in ("rename", "mkdir"):
     setattr(Path, name, counted(getattr(Path, name)))
-folder_swap.shutil.rmtree = counted(folder_swap.shutil.rmtree)
+files.shutil.rmtree = counted(files.shutil.rmtree)
 write_model_folder(folder, kind="demo", version=1, settings={"new": 1}, arrays={"a": np.arange(3)})
 print(calls)
 """

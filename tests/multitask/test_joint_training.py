@@ -15,7 +15,7 @@ from robusttc.multitask.settings import MultiTaskSettings, default_settings, pap
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.multitask.task_rows import make_parts
 from robusttc.progress import ProgressEvent
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 QUICK = MultiTaskSettings(
     width=32,

@@ -21,7 +21,7 @@ from robusttc.multitask.label_sharing import label_groups
 from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.weighing import Weights, learn, mix, weigh
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 QUICK = MultiTaskSettings(width=16, epochs=2, min_steps=20, head_c=3.0)
 Table = NDArray[np.float64]

@@ -16,7 +16,6 @@ from robusttc.clustering.planted import make_planted_scores
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DoubtWarning
-from robusttc.learning.intervals import mean_interval, share_interval
 from robusttc.report.facts import RunFacts
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation, TaskFigures
@@ -24,6 +23,7 @@ from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
 from robusttc.run.similarity import Similarity, symmetric
 from robusttc.scores import TransferScores
+from robusttc.stats import mean_interval, share_interval
 
 FAMILIES = [
     "parcel tracking courier",

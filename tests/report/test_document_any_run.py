@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from report_facts import make_facts, make_scores, make_summary, make_verdict, real_verdict, without_rows
 from report_form import check_document
 
-from robusttc.learning.intervals import mean_interval, share_interval
 from robusttc.report.document import describe_run
 from robusttc.report.facts import RunFacts
 from robusttc.report.held_out import HeldOut
@@ -19,6 +18,7 @@ from robusttc.report.plain_values import as_json_value
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
+from robusttc.stats import mean_interval, share_interval
 
 NAMES = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip),

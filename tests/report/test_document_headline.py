@@ -18,7 +18,7 @@ from report_facts import (
     without_rows,
 )
 
-from robusttc.learning.intervals import Estimate
+from robusttc.formatting import command_line
 from robusttc.report.document import describe_run, find_space
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import find_harm
@@ -28,7 +28,7 @@ from robusttc.report.task_space import order_tasks
 from robusttc.report.wording import command_place, list_names, say_name, say_points
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
-from robusttc.wording import command_line
+from robusttc.stats import Estimate
 
 PARTITION = {f"task {number}": number % 2 for number in range(8)}
 

@@ -18,8 +18,9 @@ from typing import Any
 import small_run
 from small_run import do_run, find_faults, tell
 
-from robusttc.run import files, manifest, sealed
-from robusttc.run.points import POINTS, reach, set_hook
+from robusttc import files
+from robusttc.crash_points import POINTS, reach, set_hook
+from robusttc.run import manifest, sealed
 
 # How many points a process that recovers reaches before it works on.
 N_RECOVERING = 8

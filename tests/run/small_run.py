@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.run.files import write_file
+from robusttc.files import write_file
 from robusttc.run.identity import Identity
 from robusttc.run.manifest import list_files, write_manifest
 from robusttc.run.records import FinishedUnit

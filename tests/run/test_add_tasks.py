@@ -12,6 +12,7 @@ from later_tasks import Killed, digest_all, digest_files, new_tasks, strange_tas
 from tiny_run import copy_of_run, fit_options, make_task
 
 from robusttc.cli import main
+from robusttc.crash_points import set_hook
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
@@ -19,7 +20,6 @@ from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError
 from robusttc.run.configuration import Execution
 from robusttc.run.later.adding import AddResult, add_tasks, give_up_adding
 from robusttc.run.opening import OpenRun
-from robusttc.run.points import set_hook
 from robusttc.run.stopping import Stopped
 
 MODELS = ("models/multitask/*", "models/fewshot/*")

@@ -13,7 +13,6 @@ from scipy.stats import binom, fisher_exact
 from robusttc.data.task import Task
 from robusttc.data.token_array import TokenArray
 from robusttc.encoders.inputs import DenseInputs, WordInputs
-from robusttc.learning.intervals import share_interval
 from robusttc.multitask.components import blank_own
 from robusttc.run.explain.conflicting import CommonText, find_conflicts
 from robusttc.run.explain.corresponding import (
@@ -25,6 +24,7 @@ from robusttc.run.explain.corresponding import (
 )
 from robusttc.run.explain.cross_predicting import choose_texts, find_least
 from robusttc.run.explain.explained_labels import map_labels
+from robusttc.stats import share_interval
 
 SEEDS = range(5)
 CLIENT = {"pay": ["payment"], "send": ["parcel"], "hello": ["greeting"], "bye": ["farewell"]}

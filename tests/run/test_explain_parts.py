@@ -17,7 +17,6 @@ from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.planted import make_planted_scores
 from robusttc.data.task import Task
 from robusttc.encoders.inputs import DenseInputs
-from robusttc.learning.intervals import Estimate, share_interval
 from robusttc.multitask.culprits import Culprit
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.run.answering import Answers
@@ -34,6 +33,7 @@ from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
 from robusttc.run.explain.weak_labels import HeldOutAnswers, find_weak_labels
 from robusttc.run.similarity import similarity_of
 from robusttc.scores import TransferScores
+from robusttc.stats import Estimate, share_interval
 
 PLAIN = {"supported": True, "similarity": {}}
 

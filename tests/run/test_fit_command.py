@@ -18,11 +18,11 @@ from later_tasks import Killed
 from rich.console import Console
 
 from robusttc.cli import main
+from robusttc.crash_points import set_hook
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.run.later.removing import remove_tasks
 from robusttc.run.owner import Owner
-from robusttc.run.points import set_hook
 
 PROGRAM = [sys.executable, "-c", "import sys; from robusttc.cli import main; sys.exit(main())"]
 

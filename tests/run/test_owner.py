@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from robusttc.crash_points import set_hook
 from robusttc.errors import StoreError
 from robusttc.run import owner as owner_module
 from robusttc.run.owner import LOCK_NAME, Owner
-from robusttc.run.points import set_hook
 
 # Says that it has the run, and keeps it until it is ended or told to go.
 HOLD = """

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from robusttc.errors import UsageError
+from robusttc.random import numpy_generator
 from robusttc.run.identity import Identity
 from robusttc.run.ray_address import prepare_own_ray
 from robusttc.run.ray_executor import RayExecutor
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.seeds import numpy_generator
 from robusttc.work.packing import pack
 from robusttc.work.units import HERE, Payload, Unit
 

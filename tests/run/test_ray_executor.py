@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from robusttc.errors import UsageError
+from robusttc.random import numpy_generator
 from robusttc.run import ray_worker
 from robusttc.run.identity import Identity
 from robusttc.run.ray_executor import InRay, RayExecutor
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.seeds import numpy_generator
 from robusttc.version import __version__
 from robusttc.work.outcomes import Outcome
 from robusttc.work.packing import pack, unpack

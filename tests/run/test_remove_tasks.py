@@ -20,6 +20,7 @@ from later_tasks import (
 from tiny_run import copy_of_run, make_task
 
 from robusttc.cli import main
+from robusttc.crash_points import set_hook
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
@@ -31,7 +32,6 @@ from robusttc.run.later.influence import Influence
 from robusttc.run.later.removal import tell_removed
 from robusttc.run.later.removing import plan_removal, remove_tasks
 from robusttc.run.opening import OpenRun
-from robusttc.run.points import set_hook
 
 MODELS = ("models/multitask/*", "models/fewshot/*")
 GONE = "vanishing client"

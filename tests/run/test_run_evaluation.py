@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from robusttc.learning.intervals import Estimate, mean_interval, share_interval
 from robusttc.run.evaluation import Evaluation, TaskFigures
+from robusttc.stats import Estimate, mean_interval, share_interval
 
 
 def figures(

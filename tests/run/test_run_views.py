@@ -19,8 +19,8 @@ from robusttc.cli.run_progress import Watch, draw, show_stages
 from robusttc.cli.run_view import percent, show_run
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.data.task import Task
-from robusttc.learning.intervals import Estimate
 from robusttc.progress import ProgressEvent
+from robusttc.stats import Estimate
 
 
 class Clock:

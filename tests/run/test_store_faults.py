@@ -28,9 +28,9 @@ from small_run import (
     tell,
 )
 
+from robusttc.crash_points import set_hook
 from robusttc.errors import StoreError, UsageError
 from robusttc.run.database import choose_mode, explained
-from robusttc.run.points import set_hook
 from robusttc.run.schema import APPLICATION_ID, VALUES
 from robusttc.run.store import RunStore
 

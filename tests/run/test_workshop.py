@@ -11,12 +11,12 @@ import pytest
 
 from robusttc.errors import StoreError, UsageError
 from robusttc.progress import ProgressEvent
+from robusttc.random import numpy_generator
 from robusttc.run.identity import Identity
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import DEFAULT_TIME_LIMIT, StoredWorkshop
-from robusttc.seeds import numpy_generator
 from robusttc.work.outcomes import Outcome
 from robusttc.work.packing import pack
 from robusttc.work.performing import outcome_of, perform

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robusttc.random import numpy_generator
 from robusttc.run.executor import make_executor
 from robusttc.run.identity import Identity
 from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.seeds import numpy_generator
 from robusttc.work.packing import pack
 from robusttc.work.process_executor import ProcessExecutor
 from robusttc.work.units import HERE, Payload, Unit

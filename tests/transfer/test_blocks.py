@@ -16,7 +16,7 @@ from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.softmax import fit_softmax
 from robusttc.encoders.training import train_model
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer import blocks
 from robusttc.transfer.blocks import halve, score_block
 from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood

@@ -17,7 +17,7 @@ import pytest
 
 from robusttc.errors import DataError, RobustTCError, UsageError
 from robusttc.progress import ProgressEvent
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.work.packing import pack
 from robusttc.work.processes import Processes
 from robusttc.work.units import HERE, Payload, Unit

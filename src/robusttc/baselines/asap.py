@@ -23,7 +23,7 @@ from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.reading import reader_of
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.progress import Progress, report
-from robusttc.seeds import RandomState, child_seed, run_seed
+from robusttc.random import RandomState, child_seed, run_seed
 
 __all__ = ["AsapBaseline", "asap_clusters"]
 

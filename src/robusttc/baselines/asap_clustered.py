@@ -21,7 +21,7 @@ from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.model import FewShotModel
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["AsapClusterFewShot", "AsapClusterMultiTask"]
 

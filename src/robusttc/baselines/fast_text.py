@@ -18,7 +18,7 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.products import multiply_rows
 from robusttc.errors import UsageError, quote
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["FastTextBaseline"]
 

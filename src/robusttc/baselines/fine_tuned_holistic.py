@@ -21,7 +21,7 @@ from robusttc.multitask.components import train_copies
 from robusttc.multitask.settings import MultiTaskSettings, paper_settings
 from robusttc.multitask.task_rows import make_parts
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["FineTunedHolisticBaseline"]
 

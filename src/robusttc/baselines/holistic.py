@@ -14,7 +14,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["HolisticBaseline"]
 

@@ -20,7 +20,7 @@ from robusttc.fewshot.matching import match
 from robusttc.fewshot.settings import FewShotSettings, default_settings
 from robusttc.fewshot.spaces import Space
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["MatchingNetworkBaseline"]
 

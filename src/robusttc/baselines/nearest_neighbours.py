@@ -15,7 +15,7 @@ from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.products import multiply_rows
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["NearestNeighbourBaseline"]
 

@@ -30,7 +30,7 @@ from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.reading import reader_of
 from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.progress import Progress, report
-from robusttc.seeds import RandomState, run_seed
+from robusttc.random import RandomState, run_seed
 
 __all__ = ["AUTO", "OwnTaskBaseline", "TaskBaseline", "check_values", "prepare_tasks"]
 

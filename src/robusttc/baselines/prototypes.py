@@ -16,7 +16,7 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.softmax import NEVER
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["PrototypeBaseline"]
 

@@ -16,7 +16,7 @@ from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import HEAD_C, train_single_task
 from robusttc.errors import UsageError, quote
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["SingleTaskBaseline"]
 

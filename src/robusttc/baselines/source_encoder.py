@@ -21,7 +21,7 @@ from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.reading import Reader, WordReader, reader_of
 from robusttc.errors import DataError, UsageError
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState, run_seed
+from robusttc.random import RandomState, run_seed
 
 __all__ = ["SourceBaseline"]
 

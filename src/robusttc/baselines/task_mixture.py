@@ -22,7 +22,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.fewshot.matching import leave_one_out_matching, match, scorable_rows
 from robusttc.fewshot.mixture import learn_mixture
 from robusttc.progress import Progress, report
-from robusttc.seeds import RandomState
+from robusttc.random import RandomState
 
 __all__ = ["TaskMixtureBaseline"]
 

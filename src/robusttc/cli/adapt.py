@@ -25,7 +25,7 @@ from robusttc.cli.reading import (
 from robusttc.cli.run_options import DeviceOfModels, RunFolder
 from robusttc.data.options import ReadOptions
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
-from robusttc.wording import command_line, count
+from robusttc.formatting import command_line, count
 
 if TYPE_CHECKING:
     from robusttc.data.task import Task

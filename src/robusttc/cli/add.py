@@ -20,7 +20,7 @@ from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import percent
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
-from robusttc.wording import command_line, count
+from robusttc.formatting import command_line, count
 
 if TYPE_CHECKING:
     from robusttc.run.later.adding import AddResult

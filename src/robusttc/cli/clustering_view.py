@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from robusttc.cli.inspection_view import say
-from robusttc.wording import count
+from robusttc.formatting import count
 
 if TYPE_CHECKING:
     from robusttc.scores import TransferScores

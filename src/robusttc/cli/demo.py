@@ -24,8 +24,8 @@ from robusttc.data.inspection import inspect_tasks
 from robusttc.data.options import ReadOptions
 from robusttc.data.synthetic import make_planted_tasks
 from robusttc.errors import DoubtWarning, UsageError, quote
-from robusttc.seeds import run_seed
-from robusttc.wording import command_line
+from robusttc.formatting import command_line
+from robusttc.random import run_seed
 
 if TYPE_CHECKING:
     from robusttc.data.taskset import TaskSet

@@ -12,7 +12,7 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.errors import StoreError, UsageError, quote
-from robusttc.run.files import write_file
+from robusttc.files import write_file
 
 __all__ = ["DemoFolder"]
 

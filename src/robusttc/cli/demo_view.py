@@ -13,7 +13,7 @@ from rich.table import Table
 
 from robusttc.cli.inspection_view import say
 from robusttc.cli.run_view import percent
-from robusttc.wording import command_line
+from robusttc.formatting import command_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +94,7 @@ def show_new_tasks(
     n_rows, texts
         How many test rows the first one has, and where they are.
     """
-    from robusttc.learning.intervals import mean_interval
+    from robusttc.stats import mean_interval
 
     own, ours = accuracies["own"], accuracies["ours"]
     say(console, f"\nOf {n_rows} other rows of it, in {texts}, {ours[0]:.1%} are predicted right;")

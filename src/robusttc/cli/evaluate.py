@@ -16,8 +16,8 @@ from robusttc.cli.run_view import KIND_WORDS, show_doubts, show_means, show_task
 from robusttc.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from robusttc.learning.intervals import Estimate
     from robusttc.run.evaluation import Evaluation
+    from robusttc.stats import Estimate
 
 __all__ = ["evaluate"]
 
@@ -63,7 +63,7 @@ def evaluate(
 
 def write_table(evaluation: Evaluation, path: Path) -> None:
     """Write a row a task, whole or not at all."""
-    from robusttc.run.files import write_file
+    from robusttc.files import write_file
 
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")

@@ -17,10 +17,10 @@ from robusttc.cli.plain_tables import (
     title,
     wrap,
 )
+from robusttc.formatting import count
 from robusttc.run.explain.conflicting import LabelConflict
 from robusttc.run.explain.corresponding import KINDS, LabelRelation
 from robusttc.run.explain.explained_labels import LabelMap
-from robusttc.wording import count
 
 __all__ = ["show_labels"]
 

@@ -19,14 +19,14 @@ from robusttc.cli.plain_tables import (
     wrap,
 )
 from robusttc.cli.run_view import percent
-from robusttc.learning.intervals import Estimate
+from robusttc.formatting import count
 from robusttc.run.evaluation import KINDS
 from robusttc.run.explain.explained_pairs import Direction, MeasuredPair
 from robusttc.run.explain.explained_sharing import Sharing
 from robusttc.run.explain.explanation import Explanation
 from robusttc.run.explain.neighbours import Nearest
 from robusttc.run.explain.weak_labels import WeakLabel
-from robusttc.wording import count
+from robusttc.stats import Estimate
 
 __all__ = ["show_explanation"]
 

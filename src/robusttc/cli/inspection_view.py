@@ -14,7 +14,7 @@ from robusttc.data.inspection import Inspection
 from robusttc.data.loading import LoadedTasks
 from robusttc.data.task import SPLITS
 from robusttc.errors import quote
-from robusttc.wording import count
+from robusttc.formatting import count
 
 __all__ = ["show_inspection"]
 

@@ -36,7 +36,7 @@ from robusttc.cli.reading import (
 from robusttc.cli.reliability_view import show_reliability
 from robusttc.data.options import ReadOptions
 from robusttc.errors import UsageError, quote
-from robusttc.wording import command_line
+from robusttc.formatting import command_line
 
 if TYPE_CHECKING:
     from robusttc.scores import TransferScores

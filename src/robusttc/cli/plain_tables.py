@@ -11,7 +11,7 @@ from rich.text import Text
 
 from robusttc.cli.console import without_controls
 from robusttc.cli.inspection_view import say
-from robusttc.learning.intervals import Estimate
+from robusttc.stats import Estimate
 
 __all__ = ["cut", "make_table", "name", "print_table", "say_more", "share", "show_some", "title", "wrap"]
 

@@ -12,7 +12,7 @@ from robusttc.cli.console import error_console, show_working, without_controls
 from robusttc.data.loading import LoadedTasks, read_tasks
 from robusttc.data.options import ReadOptions
 from robusttc.errors import UsageError, quote
-from robusttc.seeds import run_seed
+from robusttc.random import run_seed
 
 __all__ = [
     "AllowIncomplete",

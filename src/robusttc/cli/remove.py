@@ -15,7 +15,7 @@ from robusttc.cli.run_options import RunFolder
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError
-from robusttc.wording import command_line
+from robusttc.formatting import command_line
 
 if TYPE_CHECKING:
     from robusttc.run.later.influence import Influence

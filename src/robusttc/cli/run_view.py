@@ -13,11 +13,11 @@ from rich.text import Text
 from robusttc.cli.console import without_controls
 from robusttc.cli.inspection_view import say
 from robusttc.cli.run_progress import say_time
-from robusttc.wording import command_line, count
+from robusttc.formatting import command_line, count
 
 if TYPE_CHECKING:
-    from robusttc.learning.intervals import Estimate
     from robusttc.run.evaluation import Evaluation, TaskFigures
+    from robusttc.stats import Estimate
 
 __all__ = ["KIND_WORDS", "show_doubts", "show_means", "show_run", "show_tasks"]
 

@@ -19,8 +19,8 @@ from robusttc.clustering.solvers import Solution, residuals, solve_absolute, sol
 from robusttc.clustering.spectral import MAX_DIRECTIONS, find_directions
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.errors import DataError, UsageError, quote
+from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
-from robusttc.seeds import RandomState, run_seed
 
 __all__ = [
     "Completion",

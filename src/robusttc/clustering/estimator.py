@@ -44,8 +44,8 @@ from robusttc.clustering.spectral import (
 from robusttc.clustering.standardise import METHODS, standardise
 from robusttc.clustering.verdict import HeldOutPairs, Verdict, judge_clusters
 from robusttc.errors import DataError, DoubtWarning, UnknownTaskError, UsageError, quote
+from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores, check_choice
-from robusttc.seeds import RandomState, run_seed
 
 __all__ = ["Certificate", "PairEvidence", "RobustTaskClustering", "TransferPrediction"]
 

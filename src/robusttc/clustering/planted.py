@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from robusttc.errors import UsageError, quote
+from robusttc.random import RandomState, numpy_generator, run_seed
 from robusttc.scores import TransferScores
-from robusttc.seeds import RandomState, numpy_generator, run_seed
 
 __all__ = ["make_planted_scores"]
 

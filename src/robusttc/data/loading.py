@@ -20,7 +20,7 @@ from robusttc.data.readers import (
 from robusttc.data.rows import FileRows, TaskRows
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DataError, DataWarning, Problem, TaskFilesError, UsageError, quote
-from robusttc.seeds import RandomState, run_seed
+from robusttc.random import RandomState, run_seed
 
 __all__ = ["LoadedTasks", "load_tasks", "read_tasks"]
 

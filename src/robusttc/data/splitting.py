@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import SPLITS
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["SHARES", "split_rows"]
 

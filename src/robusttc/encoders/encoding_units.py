@@ -21,7 +21,7 @@ from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.errors import DataError, quote
 from robusttc.progress import Progress, report
-from robusttc.seeds import child_seed
+from robusttc.random import child_seed
 from robusttc.work.units import Payload, Unit, Workshop
 
 __all__ = ["STAGE", "encode_with"]

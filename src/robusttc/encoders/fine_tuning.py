@@ -27,7 +27,7 @@ from robusttc.encoders.fine_tuning_changes import compose_changes, read_changes,
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.errors import DataWarning, StoreError, UsageError, quote
-from robusttc.owner_only import make_owner_only, restrict
+from robusttc.files import create_folder, restrict
 from robusttc.progress import Progress
 
 __all__ = ["fine_tune"]
@@ -212,7 +212,7 @@ def check_kept(place: Path, key: str) -> None:
 def make_room(place: Path, *, must_work: bool) -> bool:
     """Make the folder above, before minutes of work: a place that cannot be written is told of at once."""
     try:
-        make_owner_only(place.parent)
+        create_folder(place.parent)
         if not must_work:  # the user's cache
             restrict(place.parent)
         if place.exists():  # and is empty: the whole folder will be moved there

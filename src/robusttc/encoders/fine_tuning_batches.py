@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.errors import DataError
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["Batch", "LabelledTexts", "collect_texts", "draw_batch", "task_shares", "usable_texts"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from robusttc.seeds import torch_generator
+from robusttc.random import torch_generator
 
 __all__ = ["LowRank", "choose_parameters"]
 

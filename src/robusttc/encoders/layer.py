@@ -65,7 +65,7 @@ def new_layer(
     Examples
     --------
     >>> from robusttc.encoders.inputs import DenseInputs
-    >>> from robusttc.seeds import numpy_generator
+    >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(3, dtype=np.float32))
     >>> layer = new_layer(inputs, settings=TrainingSettings(width=4), generator=numpy_generator(0, "layer"))
     >>> layer.represent(inputs).shape

@@ -32,7 +32,7 @@ def draw_batches(
 
     Examples
     --------
-    >>> from robusttc.seeds import numpy_generator
+    >>> from robusttc.random import numpy_generator
     >>> settings = TrainingSettings(batch_size=2, epochs=1, min_steps=0, width=4, dropout=0)
     >>> [len(rows) for rows, _ in draw_batches(5, settings=settings, generator=numpy_generator(0, "batches"))]
     [2, 2, 1]

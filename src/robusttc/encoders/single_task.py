@@ -30,7 +30,7 @@ from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.softmax import fit_softmax
 from robusttc.encoders.training import train_model
 from robusttc.errors import DataError, RobustTCError, StoreError, UsageError, quote
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["HEAD_C", "load_model", "save_model", "train_single_task"]
 

@@ -27,7 +27,7 @@ from scipy.linalg.lapack import dtrtri
 
 from robusttc.encoders.softmax_descent import descend
 from robusttc.encoders.softmax_kernels import BLOCK, Codes, Floats, exponential_constants
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["minimise"]
 

@@ -42,7 +42,7 @@ def train_with_torch(
     Examples
     --------
     >>> from robusttc.encoders.inputs import DenseInputs
-    >>> from robusttc.seeds import numpy_generator
+    >>> from robusttc.random import numpy_generator
     >>> inputs, codes = DenseInputs(np.eye(2, dtype=np.float32)), np.array([0, 1])
     >>> settings, generator = TrainingSettings(width=8), numpy_generator(0, "train")
     >>> model = train_with_torch(inputs, codes, n_labels=2, settings=settings, generator=generator)

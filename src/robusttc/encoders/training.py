@@ -59,7 +59,7 @@ def train_model(
     Examples
     --------
     >>> from robusttc.encoders.inputs import DenseInputs
-    >>> from robusttc.seeds import numpy_generator
+    >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(2, dtype=np.float32))
     >>> settings, generator = TrainingSettings(width=8), numpy_generator(0, "train")
     >>> model = train_model(inputs, [0, 1], n_labels=2, settings=settings, generator=generator)

@@ -31,7 +31,7 @@ from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import train_single_task
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.progress import Progress, report
-from robusttc.seeds import RandomState, numpy_generator, run_seed
+from robusttc.random import RandomState, numpy_generator, run_seed
 
 __all__ = ["DENSE_GRID", "WORD_GRID", "Grid", "TunedSetting", "TuningResult", "tune"]
 

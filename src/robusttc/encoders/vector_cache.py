@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from robusttc.encoders.cache_folder import CACHE_VARIABLE, default_cache_folder
 from robusttc.encoders.vector_store import DamagedStore, VectorStore
 from robusttc.errors import DataWarning, UsageError, quote
-from robusttc.owner_only import make_owner_only, open_owner_only, restrict
+from robusttc.files import create_folder, open_private, restrict
 
 __all__ = ["VectorCache"]
 
@@ -225,7 +225,7 @@ class VectorCache:
             path = None
             if self.folder is not None:
                 path = self.folder / STORE_FOLDER / STORE_FILE
-                make_owner_only(path.parent)
+                create_folder(path.parent)
                 # What an earlier version made may be open to others.
                 for place in (self.folder, path.parent, *path.parent.iterdir()):
                     restrict(place)
@@ -233,7 +233,7 @@ class VectorCache:
                 self._inode = inode_of(path)
                 # A new one only: to close a file that SQLite has open would end its locks.
                 with suppress(FileExistsError):
-                    os.close(open_owner_only(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+                    os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
             self._store = VectorStore(path, max_bytes=self.max_bytes)
             self._opened_by = os.getpid()
             if path is not None:

@@ -22,7 +22,7 @@ from robusttc.fewshot.mixture import learn_mixture
 from robusttc.fewshot.parts import LinearPart, MatchingPart, Part
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.spaces import Metrics, Space
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["Adapted", "Support", "adapt_blend", "adapt_paper", "adapt_pooled"]
 

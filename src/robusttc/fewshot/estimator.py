@@ -38,7 +38,7 @@ from robusttc.learning.label_words import carries_words, label_words, name_as_te
 from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState, run_seed
+from robusttc.random import RandomState, run_seed
 from robusttc.work.units import Workshop
 
 __all__ = ["ClusterFewShot", "assess_fewshot"]

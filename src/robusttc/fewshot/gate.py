@@ -29,7 +29,7 @@ from robusttc.encoders.inputs import FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.losses import unit_rows
 from robusttc.fewshot.spaces import Space
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["Gate", "Marks", "cross_fit", "find_evidence", "fit_gate", "make_marks"]
 

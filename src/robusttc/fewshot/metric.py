@@ -24,7 +24,7 @@ from robusttc.fewshot.episodes import Episode, SourceRows, draw_episode, usable_
 from robusttc.fewshot.losses import matching_loss, prototype_loss
 from robusttc.fewshot.settings import MetricSettings
 from robusttc.progress import Progress, report
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["check_usable", "first_metric", "train_metric"]
 

@@ -17,7 +17,7 @@ from robusttc.encoders.training import train_model
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.parts import LinearPart
 from robusttc.fewshot.settings import FewShotSettings
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["train_pooled"]
 

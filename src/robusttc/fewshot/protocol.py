@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robusttc.data.task import SPLITS, Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.seeds import RandomState, numpy_generator, run_seed
+from robusttc.random import RandomState, numpy_generator, run_seed
 
 __all__ = [
     "EXTRA_ROWS",

@@ -34,7 +34,7 @@ from robusttc.learning.bench import Bench, warn_of_tasks
 from robusttc.learning.groups import members, random_groups_like
 from robusttc.learning.one_bar import OneBar
 from robusttc.progress import Progress
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.work.units import Payload, Workshop
 
 __all__ = ["LEAST_TASKS", "Rehearsal", "plan_rounds", "rehearse"]

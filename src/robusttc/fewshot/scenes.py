@@ -12,7 +12,7 @@ from robusttc.encoders.inputs import FrozenInputs
 from robusttc.fewshot.adapting import Support
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.protocol import EXTRA_ROWS, pick_rows
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["Scene", "set_scene", "set_scenes"]
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from robusttc.errors import DoubtWarning, WorkError, quote
 from robusttc.learning.one_bar import OneBar
-from robusttc.seeds import child_seed
+from robusttc.random import child_seed
 from robusttc.work.units import HERE, Handle, Payload, Unit, Workshop
 
 __all__ = ["Bench", "name_tasks", "need", "warn_of_tasks"]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from robusttc.data.task import Task
 from robusttc.errors import UsageError, quote
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["deal_folds"]
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["check_groups", "members", "random_groups_like"]
 

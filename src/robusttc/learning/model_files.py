@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import StoreError, UsageError, quote
+from robusttc.files import find_folder, write_folder
 from robusttc.learning.checked_files import parse_json, raise_damaged, read_regular, to_json
-from robusttc.learning.folder_swap import put_folder, standing_folder
 
 __all__ = ["read_model_folder", "write_model_folder"]
 
@@ -90,7 +90,7 @@ def write_model_folder(
     contents[MANIFEST] = to_json({**body, "sha256": hash_body(body)})
     check_replaceable(place, kind)
     try:
-        put_folder(place, contents)
+        write_folder(place, contents)
     except OSError as error:
         raise StoreError(
             "the model cannot be written", where=repr(str(place)), got=error.strerror or str(error)
@@ -164,12 +164,12 @@ def read_model_folder(
     """
     place = Path(os.path.realpath(folder))
     for attempt in range(ATTEMPTS):
-        standing = standing_folder(place)
+        standing = find_folder(place)
         before = identity_of(standing)
         try:
             return read_standing(standing, kind, version)
         except StoreError:
-            if attempt == ATTEMPTS - 1 or identity_of(standing_folder(place)) == before:
+            if attempt == ATTEMPTS - 1 or identity_of(find_folder(place)) == before:
                 raise
     raise StoreError("the model is being replaced", where=repr(str(place)))  # pragma: no cover
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.learning.intervals import Estimate, check_values, difference_interval
+from robusttc.stats import Estimate, check_values, difference_interval
 
 __all__ = ["Setting", "Verdict", "make_verdict"]
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.learning.groups import random_groups_like
-from robusttc.learning.intervals import Estimate, difference_interval, mean_interval
 from robusttc.learning.verdict import Verdict, make_verdict
 from robusttc.multitask.label_power import choose_power, tilt
 from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold, Table, Wanted
 from robusttc.multitask.weighing import Weights, learn, mix
+from robusttc.stats import Estimate, difference_interval, mean_interval
 
 __all__ = ["Choice", "accuracies", "choose", "has_clusters"]
 

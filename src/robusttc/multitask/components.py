@@ -22,7 +22,7 @@ from robusttc.multitask.joint import TaskPart, train_jointly
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel, softmax
 from robusttc.progress import Progress
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = [
     "COMPONENTS",

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.intervals import Estimate, mean_interval
 from robusttc.multitask.components import COMPONENTS
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.serving import CLUSTER_ONLY, OWN_ONLY
 from robusttc.multitask.weighing import Weights, weigh
+from robusttc.stats import Estimate, mean_interval
 
 __all__ = ["expected_gain", "pays", "usable_weights", "weigh_kinds"]
 

@@ -18,7 +18,6 @@ from robusttc.errors import UsageError, quote
 from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
-from robusttc.learning.intervals import Estimate
 from robusttc.learning.label_words import name_as_text
 from robusttc.learning.one_bar import OneBar
 from robusttc.learning.tuned_encoder import tune_encoder
@@ -35,7 +34,8 @@ from robusttc.multitask.training_data import TrainingData, prepare_tasks
 from robusttc.multitask.trust import TrustReport, look_at_trust
 from robusttc.multitask.units import STAGE
 from robusttc.progress import Progress
-from robusttc.seeds import RandomState, run_seed
+from robusttc.random import RandomState, run_seed
+from robusttc.stats import Estimate
 from robusttc.work.units import Workshop
 
 __all__ = ["ClusterMultiTask"]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import UsageError
-from robusttc.learning.intervals import Estimate, mean_interval, share_interval
 from robusttc.multitask.culprits import Culprit, Found, estimate_culprits
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.retraining import retrain_culprits
 from robusttc.multitask.training_data import TrainingData
 from robusttc.progress import Progress
+from robusttc.stats import Estimate, mean_interval, share_interval
 from robusttc.work.units import Workshop
 
 __all__ = ["HarmReport", "TaskHarm", "report_harm"]

@@ -23,7 +23,7 @@ from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.new_heads import Head, HeadRows, first_head, train_head
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.work.units import Payload, Unit
 
 __all__ = ["STAGE", "Fold", "JoinMaterial", "NewTask", "join_unit", "lay_out_task", "with_words"]

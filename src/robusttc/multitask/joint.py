@@ -66,7 +66,7 @@ def train_jointly(
     Examples
     --------
     >>> from robusttc.encoders.inputs import DenseInputs
-    >>> from robusttc.seeds import numpy_generator
+    >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(4, dtype=np.float32))
     >>> parts = [TaskPart(name, 2, np.arange(4), np.array([0, 0, 1, 1])) for name in "ab"]
     >>> model = train_jointly(

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.intervals import difference_interval
 from robusttc.multitask.joint_steps import TaskPart
+from robusttc.stats import difference_interval
 
 __all__ = ["POWERS", "choose_power", "find_offsets", "log_shares", "shares_by_fold", "tilt"]
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from robusttc.encoders.reading import reader_from
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.learning.familiar import FamiliarTexts
-from robusttc.learning.intervals import Estimate
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 from robusttc.learning.scope import ScopeModel
 from robusttc.learning.verdict import Verdict
@@ -25,6 +24,7 @@ from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.multitask.trust import TrustReport
 from robusttc.multitask.weighing import Weights
+from robusttc.stats import Estimate
 
 __all__ = ["KIND", "VERSION", "Fitted", "load_fitted", "save_fitted"]
 

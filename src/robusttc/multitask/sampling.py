@@ -48,7 +48,7 @@ def draw_rows(counts: NDArray[np.float64], generator: np.random.Generator) -> Nu
 
     Examples
     --------
-    >>> from robusttc.seeds import numpy_generator
+    >>> from robusttc.random import numpy_generator
     >>> rows = draw_rows(np.array([1.0, 2.0, 0.5, 0.5]), numpy_generator(0, "rows"))
     >>> np.bincount(rows, minlength=4)[:2].tolist(), len(rows)
     ([1, 2], 4)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from robusttc.learning.calibration import Coverage, coverage_at, expected_calibration_error
-from robusttc.learning.intervals import Estimate, mean_interval
 from robusttc.learning.scope import ScopeExample, auroc, fit_scope
 from robusttc.multitask.choosing import Choice
 from robusttc.multitask.serving import Serving
@@ -22,6 +21,7 @@ from robusttc.multitask.trusting import (
     set_references,
     set_temperatures,
 )
+from robusttc.stats import Estimate, mean_interval
 
 __all__ = ["THRESHOLDS", "TrustReport", "look_at_trust"]
 

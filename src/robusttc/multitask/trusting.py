@@ -13,7 +13,7 @@ from robusttc.learning.scope import ScopeExample, fit_scope
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.serving import Serving
 from robusttc.multitask.training_data import TrainingData
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = [
     "FEWEST_ROWS",

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from robusttc.formatting import shell_word
 from robusttc.progress import Progress, report
 from robusttc.report.cluster_entries import describe_clusters, measure_blocks
 from robusttc.report.facts import STAGE, RunFacts, read_facts
@@ -25,7 +26,6 @@ from robusttc.report.task_space import TaskSpace, make_space, order_tasks
 from robusttc.report.wording import command_place
 from robusttc.run.evaluation import KINDS
 from robusttc.version import __version__
-from robusttc.wording import shell_word
 
 if TYPE_CHECKING:
     from robusttc.run.opening import OpenRun

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import StoreError, quote
+from robusttc.files import explain_disk_errors
 from robusttc.progress import Progress, report
 from robusttc.report.held_out import HeldOut, read_held_out
 from robusttc.run.evaluation import Evaluation, TaskFigures
-from robusttc.run.files import explained_files
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
 from robusttc.run.places import ADAPTED, CLUSTERS, MULTITASK
@@ -159,7 +159,7 @@ def read_confidence(path: Path) -> dict[str, float]:
     StoreError
         If it is no such file.
     """
-    with explained_files("the clusters cannot be read", path):
+    with explain_disk_errors("the clusters cannot be read", path):
         content = path.read_bytes()
     try:
         rows = csv.DictReader(io.StringIO(content.decode(), newline=""))

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.learning.intervals import Estimate
+from robusttc.formatting import count
 from robusttc.report.facts import RunFacts
 from robusttc.report.plain_values import as_estimate
 from robusttc.report.task_space import TaskSpace
 from robusttc.report.wording import list_names
-from robusttc.wording import count
+from robusttc.stats import Estimate
 
 __all__ = ["Harm", "TaskHarm", "find_harm"]
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from robusttc.learning.intervals import Estimate
+from robusttc.formatting import count
 from robusttc.learning.verdict import FEWEST_TASKS
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
 from robusttc.report.wording import WORTHWHILE, hundredths, list_names, say_percent, say_points
-from robusttc.wording import count
+from robusttc.stats import Estimate
 
 __all__ = ["write_headline"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import StoreError, quote
-from robusttc.learning.intervals import Estimate, mean_interval
+from robusttc.stats import Estimate, mean_interval
 
 __all__ = ["HeldOut", "read_held_out"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from robusttc.clustering.estimator import MIN_PAIRS
+from robusttc.formatting import count
 from robusttc.report.facts import RunFacts
 from robusttc.report.task_space import TaskSpace
 from robusttc.report.wording import list_names
-from robusttc.wording import count
 
 __all__ = ["MeasureNext", "advise_measuring"]
 

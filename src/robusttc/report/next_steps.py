@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from robusttc.formatting import command_line, count
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
 from robusttc.report.measure_next import MeasureNext
 from robusttc.report.wording import command_place, list_names, say_name, say_points
-from robusttc.wording import command_line, count
 
 __all__ = ["advise"]
 

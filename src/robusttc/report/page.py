@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from robusttc.files import write_file
 from robusttc.report.markup import Markup, element, join, shorten
 from robusttc.report.page_data import gather_data
 from robusttc.report.pictures import draw_matrix
@@ -26,7 +27,6 @@ from robusttc.report.sections.summary import show_summary
 from robusttc.report.sections.tasks import show_tasks
 from robusttc.report.sections.trust import show_trust
 from robusttc.report.thinning import thin_layers
-from robusttc.run.files import write_file
 
 if TYPE_CHECKING:
     from robusttc.report.document import ReportDocument

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.learning.intervals import Estimate
+from robusttc.stats import Estimate
 
 __all__ = ["as_estimate", "as_json_value"]
 

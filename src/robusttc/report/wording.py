@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from robusttc.learning.intervals import Estimate
+from robusttc.stats import Estimate
 
 __all__ = [
     "WORTHWHILE",

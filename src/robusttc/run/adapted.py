@@ -14,7 +14,7 @@ from robusttc.data.rows import NO_SPLIT, TaskRows
 from robusttc.data.task import Task
 from robusttc.errors import DataError, StoreError, TaskFilesError, quote
 from robusttc.fewshot.model import FewShotModel
-from robusttc.run.files import make_folder
+from robusttc.files import make_folder
 from robusttc.run.places import ADAPTED
 
 __all__ = ["AdaptedModels", "read_examples"]

@@ -10,13 +10,12 @@ import os
 import sqlite3
 from pathlib import Path
 
+from robusttc.crash_points import reach
 from robusttc.errors import StoreError, UsageError, quote
-from robusttc.owner_only import open_owner_only
+from robusttc.files import encode_json, explain_disk_errors, open_private, part_of, sync_folder
 from robusttc.run.database import connect, explained, recover
-from robusttc.run.files import explained_files, part_of, sync_folder
-from robusttc.run.identity import Identity, as_json
+from robusttc.run.identity import Identity
 from robusttc.run.owner import LOCK_NAME
-from robusttc.run.points import reach
 from robusttc.run.schema import APPLICATION_ID, RUN, SCHEMA_VERSION, STATEMENTS, TASKS
 from robusttc.run.sealed import SealedTables
 
@@ -59,7 +58,7 @@ def refuse_missing(folder: Path) -> None:
         If so.
     """
     where = repr(str(folder))
-    with explained_files("the folder cannot be looked into", folder):
+    with explain_disk_errors("the folder cannot be looked into", folder):
         if (folder / DATABASE).exists():
             return
     if not folder.exists():
@@ -90,7 +89,7 @@ def build_database(folder: Path, identity: Identity) -> None:
     part = part_of(place)
     with explained(place):
         remove_part(part)
-        os.close(open_owner_only(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        os.close(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
             fill(part, identity)
             reach("database/filled")
@@ -120,7 +119,7 @@ def fill(part: Path, identity: Identity) -> None:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             for name in ("configuration", "versions"):
-                sealed.put(RUN, (name, as_json(getattr(identity, name), where=name)))
+                sealed.put(RUN, (name, encode_json(getattr(identity, name), where=name)))
             for number, (name, content) in enumerate(identity.tasks.items()):
                 sealed.put(TASKS, (number, name, content))
         # Closing would do it too, but say nothing where it fails, and the log is not renamed with the file.

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote as quote_url
 
 from robusttc.errors import StoreError, UsageError, quote
-from robusttc.run.files import RESUME, explained_files
+from robusttc.files import RESUME, explain_disk_errors
 from robusttc.run.schema import APPLICATION_ID, SCHEMA_VERSION, STATEMENTS
 
 __all__ = ["check_pages", "connect", "explained", "raise_damaged", "recover", "wipe"]
@@ -69,7 +69,7 @@ def raise_damaged(path: Path, got: str, *, what: str = "the run's database is da
 def explained(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and of the disk into a StoreError that names the file and says what to do."""
     try:
-        with explained_files("the run's database cannot be used", path):
+        with explain_disk_errors("the run's database cannot be used", path):
             yield
     except sqlite3.ProgrammingError as error:
         # A store that is closed, or used by a second thread: the caller's fault, not the file's.

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.learning.intervals import Estimate, difference_interval, mean_interval, share_interval
 from robusttc.multitask.serving import Serving
 from robusttc.progress import Progress, report
+from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval
 
 __all__ = ["KINDS", "Asked", "Evaluation", "TaskFigures", "evaluate_tasks"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 
-from robusttc.run.identity import as_json
+from robusttc.files import encode_json
 from robusttc.run.records import Quarantined, check_text
 from robusttc.run.schema import FAILURES
 from robusttc.run.sealed import SealedTables
@@ -36,7 +36,7 @@ class Failures:
         old = self._sealed.rows[FAILURES.name].get(key)
         times = 1 if old is None else old[4] + 1
         is_out = is_last or (old is not None and bool(old[5]))
-        row = (key, stage, words, as_json(list(tasks), where="tasks"), times, int(is_out))
+        row = (key, stage, words, encode_json(list(tasks), where="tasks"), times, int(is_out))
         with self._sealed.transaction("failure"):
             self._sealed.put(FAILURES, row)
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from robusttc.errors import UsageError, quote
+from robusttc.files import encode_json
 
 if TYPE_CHECKING:
     from robusttc.data.task import Task
 
-__all__ = ["Identity", "as_json", "hash_task"]
+__all__ = ["Identity", "hash_task"]
 
 MAX_LISTED_DIFFERENCES = 10
 ABSENT = object()
@@ -33,19 +34,6 @@ def hash_task(task: Task) -> str:
     False
     """
     return task.content_hash
-
-
-def as_json(value: object, *, where: str) -> str:
-    """Write a value as JSON in the one way in which it is hashed and stored."""
-    try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(
-            "a value cannot be written as JSON",
-            where=where,
-            got=str(error),
-            expected="texts, finite numbers, truths, lists and mappings of them",
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +70,7 @@ class Identity:
     def __post_init__(self) -> None:
         # Through JSON and back: a tuple and a list are the same after a restart too.
         for name in ("configuration", "tasks", "versions"):
-            written = as_json(dict(getattr(self, name)), where=name)
+            written = encode_json(dict(getattr(self, name)), where=name)
             values = json.loads(written)
             if name == "tasks":
                 values = {task: values[task] for task in self.tasks}
@@ -92,7 +80,7 @@ class Identity:
     def fingerprint(self) -> str:
         """SHA-256 of all of it; the order of tasks does not count."""
         values = [dict(self.configuration), dict(self.tasks), dict(self.versions)]
-        return hashlib.sha256(as_json(values, where="identity").encode()).hexdigest()
+        return hashlib.sha256(encode_json(values, where="identity").encode()).hexdigest()
 
     def differences(self, other: Identity) -> list[str]:
         """List in plain words what is otherwise in the other identity, which is the later one."""

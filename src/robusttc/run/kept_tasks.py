@@ -19,7 +19,7 @@ from robusttc.data.readers.arrow import ARROW_ERRORS, reason_of
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DataError, StoreError, UnknownTaskError, quote
-from robusttc.run.files import explained_files, sync_folder, write_file
+from robusttc.files import explain_disk_errors, sync_folder, write_file
 from robusttc.run.places import TASKS
 
 __all__ = ["KeptTasks"]
@@ -92,7 +92,7 @@ class KeptTasks:
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove tasks; those that are not there are gone already."""
-        with explained_files("a task cannot be removed", self.folder):
+        with explain_disk_errors("a task cannot be removed", self.folder):
             for name in names:
                 self.place(name).unlink(missing_ok=True)
             if self.folder.is_dir():

@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from robusttc.errors import StoreError, quote
-from robusttc.run.files import explained_files, write_file
-from robusttc.run.identity import as_json
+from robusttc.files import encode_json, explain_disk_errors, write_file
 
 __all__ = ["MANIFEST", "check_manifest", "list_files", "write_manifest"]
 
@@ -51,7 +50,7 @@ def write_manifest(folder: str | os.PathLike[str]) -> None:
     """
     place = Path(folder)
     body = {"format": FORMAT, "version": VERSION, "files": list_files(place)}
-    write_file(place / MANIFEST, as_json({**body, "sha256": hash_body(body)}, where=MANIFEST).encode())
+    write_file(place / MANIFEST, encode_json({**body, "sha256": hash_body(body)}, where=MANIFEST).encode())
 
 
 def check_manifest(folder: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
@@ -78,7 +77,7 @@ def check_manifest(folder: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
 def list_files(folder: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     """Give the size and SHA-256 of every file of a run that a manifest lists, by path."""
     place = Path(folder)
-    with explained_files("the files of the run cannot be listed", place):
+    with explain_disk_errors("the files of the run cannot be listed", place):
         paths = [path for path in place.iterdir() if path.suffix in ENDINGS and path.is_file()]
         paths += [path for name in FOLDERS for path in walk(place / name)]
     names = {path.relative_to(place).as_posix(): path for path in paths}
@@ -121,7 +120,7 @@ def read_manifest(path: Path) -> dict[str, dict[str, Any]]:
     """Read a manifest and refuse one that cannot be trusted or used."""
     if describe_file(path)["bytes"] > MAX_MANIFEST_BYTES:
         raise_damaged(path, "a manifest that is too large")
-    with explained_files("a file of the run cannot be read", path):
+    with explain_disk_errors("a file of the run cannot be read", path):
         content = path.read_bytes()
     try:
         manifest = json.loads(content)
@@ -153,7 +152,7 @@ def read_manifest(path: Path) -> dict[str, dict[str, Any]]:
 
 def hash_body(body: dict[str, Any]) -> str:
     """Give the hash of a manifest, in its one way of writing."""
-    # Not `as_json`: what was read may hold NaN, which must not pass for what was written.
+    # Not `encode_json`: what was read may hold NaN, which must not pass for what was written.
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

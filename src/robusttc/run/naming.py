@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from robusttc.files import encode_json
 from robusttc.progress import Progress
-from robusttc.run.identity import as_json
 from robusttc.work.units import Handle, Payload, Unit, Workshop
 
 __all__ = ["Named", "digest_values"]
@@ -24,7 +24,7 @@ def digest_values(*values: Any) -> str:
     >>> digest_values({"a": 0, "b": 1}) == digest_values({"b": 1, "a": 0})
     True
     """
-    return hashlib.sha256(as_json(list(values), where="a stage's inputs").encode()).hexdigest()[:12]
+    return hashlib.sha256(encode_json(list(values), where="a stage's inputs").encode()).hexdigest()[:12]
 
 
 class Named:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from robusttc.data.taskset import TaskSet
+from robusttc.files import explain_disk_errors, write_file
 from robusttc.run.configuration import FitConfiguration
-from robusttc.run.files import explained_files, write_file
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.learnable import Learnable
 from robusttc.run.places import CLUSTERS, SCORES, SUMMARY
@@ -32,7 +32,7 @@ def write_outputs(
 ) -> dict[str, Any]:
     """Write the files, each whole or not at all, and give the summary."""
     if outcome.scores is not None:
-        with explained_files("the scores cannot be written", folder / SCORES):
+        with explain_disk_errors("the scores cannot be written", folder / SCORES):
             outcome.scores.write_csv(folder / SCORES, owner_only=True)
     if outcome.groups is not None:
         write_similarity(folder, outcome.groups.similarity)

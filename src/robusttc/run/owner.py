@@ -17,10 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from robusttc.crash_points import reach
 from robusttc.errors import StoreError, quote
-from robusttc.owner_only import open_owner_only
-from robusttc.run.files import explained_files
-from robusttc.run.points import reach
+from robusttc.files import explain_disk_errors, open_private
 
 __all__ = ["LOCK_NAME", "Owner"]
 
@@ -69,7 +68,7 @@ class Owner:
         """
         place = Path(folder)
         path = place / LOCK_NAME
-        with explained_files("the run cannot be locked", path):
+        with explain_disk_errors("the run cannot be locked", path):
             for _ in range(TRIES):
                 handle = open_locked(path)
                 if handle is not None:
@@ -102,7 +101,7 @@ class Owner:
 
 def open_locked(path: Path) -> int | None:
     """Open the lock's file and lock it; None if the file is no longer the one at its place."""
-    handle = open_owner_only(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
+    handle = open_private(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
     try:
         reach("owner/opened")
         lock(handle, path)

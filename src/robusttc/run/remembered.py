@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from robusttc.errors import quote
-from robusttc.run.identity import as_json
+from robusttc.files import encode_json
 from robusttc.run.records import check_text
 from robusttc.run.schema import RUN, VALUES
 from robusttc.run.sealed import SealedTables
@@ -43,7 +43,7 @@ class Remembered:
         """Check facts, and give their rows."""
         for name in values:
             check_text("name", name)
-        return [(name, as_json(value, where=f"value {quote(name)}")) for name, value in values.items()]
+        return [(name, encode_json(value, where=f"value {quote(name)}")) for name, value in values.items()]
 
     def would_change(self, rows: Iterable[tuple[str, str]], gone: Iterable[str]) -> bool:
         """Tell whether `write` would change anything."""
@@ -64,4 +64,4 @@ class Remembered:
             facts = {} if row is None else json.loads(row[1])
             if names & set(facts.get("private", [])):
                 facts["private"] = [name for name in facts["private"] if name not in names]
-                self._sealed.put(table, (CONFIGURATION, as_json(facts, where=CONFIGURATION)))
+                self._sealed.put(table, (CONFIGURATION, encode_json(facts, where=CONFIGURATION)))

@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from robusttc.crash_points import reach
 from robusttc.errors import StoreError, UsageError
 from robusttc.run.database import explained, raise_damaged
-from robusttc.run.points import reach
 from robusttc.run.schema import SEALED, Table
 
 __all__ = ["Row", "SealedTables", "digest_row"]

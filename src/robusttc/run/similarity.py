@@ -16,7 +16,7 @@ from scipy import sparse
 
 from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.errors import StoreError
-from robusttc.run.files import explained_files, write_file
+from robusttc.files import explain_disk_errors, write_file
 from robusttc.run.places import SIMILARITY
 from robusttc.work.packing import pack, unpack
 from robusttc.work.units import Payload
@@ -123,7 +123,7 @@ def read_similarity(folder: Path) -> Similarity:
         If the file is missing or damaged.
     """
     path = folder / SIMILARITY
-    with explained_files("the similarities cannot be read", path):
+    with explain_disk_errors("the similarities cannot be read", path):
         content = path.read_bytes()
     payload = unpack(content, where=repr(str(path)))
     try:

@@ -16,16 +16,15 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from robusttc.crash_points import reach
 from robusttc.errors import UsageError, quote
-from robusttc.owner_only import restrict
+from robusttc.files import make_folder, restrict
 from robusttc.run.creation import DATABASE, build_database, read_identity, refuse_missing, refuse_used
 from robusttc.run.database import check_pages, connect, explained, recover, wipe
 from robusttc.run.failures import Failures
-from robusttc.run.files import make_folder
 from robusttc.run.finished import FinishedUnits
 from robusttc.run.identity import Identity
 from robusttc.run.owner import Owner
-from robusttc.run.points import reach
 from robusttc.run.records import FinishedUnit, Quarantined, StageCost, add_up_costs
 from robusttc.run.remembered import Remembered
 from robusttc.run.schema import SPANS, TASKS

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import ScoresError, nearest_name, quote
-from robusttc.owner_only import open_owner_only
+from robusttc.files import open_private
 from robusttc.scores.checks import DUPLICATES, HALVES, KINDS, check_choice
 from robusttc.scores.csv_cells import Found, Rows, take_count, take_error, take_kind, take_name, take_number
 from robusttc.scores.transfer_scores import TransferScores
@@ -364,7 +364,7 @@ def write_scores(scores: TransferScores, path: str | Path, *, owner_only: bool =
     path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        opener = open_owner_only if owner_only else None
+        opener = open_private if owner_only else None
         with open(beside, "w", encoding="utf-8", newline="", opener=opener) as stream:
             # Names in quotes, numbers as Python writes them: with all the digits that they need.
             writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

@@ -21,8 +21,8 @@ from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.errors import DataError
+from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
-from robusttc.seeds import RandomState, run_seed
 from robusttc.transfer.blocks import SHARE_FOR_ALL
 from robusttc.transfer.calibration import (
     UnitRates,

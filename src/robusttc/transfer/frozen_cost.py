@@ -16,7 +16,7 @@ from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.encoders.vector_cache import VectorCache
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["FrozenCost", "cost_of_frozen_part"]
 

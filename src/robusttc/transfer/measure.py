@@ -15,8 +15,8 @@ from robusttc.encoders.device import resolve_device
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.progress import Progress
+from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
-from robusttc.seeds import RandomState, run_seed
 from robusttc.transfer.blocks import collect_scores
 from robusttc.transfer.measuring_rounds import StopMeasuring, measure_rounds, plan_rounds
 from robusttc.transfer.overlap import text_overlap

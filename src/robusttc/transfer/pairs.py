@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import UsageError, nearest_name, quote
-from robusttc.seeds import RandomState, child_seed, numpy_generator, run_seed
+from robusttc.random import RandomState, child_seed, numpy_generator, run_seed
 
 __all__ = ["PairChoice", "PairList", "choose_pairs", "count_entries", "parse_pairs"]
 

@@ -18,7 +18,7 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer.pairs import PairList
 from robusttc.transfer.settings import TransferSettings
 

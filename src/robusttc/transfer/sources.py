@@ -12,7 +12,7 @@ from robusttc.encoders.layer import Layer
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.training import train_model
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 from robusttc.transfer.narrowing import discriminant_directions
 from robusttc.transfer.plan import TransferPlan
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from robusttc.data.problems import FileFault
 from robusttc.data.readers.arrow import ARROW_ERRORS, add_batches, choose_columns, reason_of
 from robusttc.data.readers.files import read_text
-from robusttc.data.readers.strict_json import InvalidJSONError, decode_json
 from robusttc.data.rows import MISSING, FileRows
 from robusttc.errors import quote
+from robusttc.files import InvalidJSONError, decode_json
 
 __all__ = ["read_hugging_face"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from robusttc.data.readers.files import bad_byte_details, encoding_name, read_lines
-from robusttc.data.readers.strict_json import InvalidJSONError, decode_json
 from robusttc.data.rows import MISSING, FileRows
 from robusttc.errors import quote
+from robusttc.files import InvalidJSONError, decode_json
 
 __all__ = ["read_jsonl"]
 

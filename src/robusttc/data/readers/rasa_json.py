@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 from robusttc.data.problems import FileFault
 from robusttc.data.readers.files import LINE_BREAK, place_of, read_text
-from robusttc.data.readers.strict_json import InvalidJSONError, StrictDecoder, decode_json
 from robusttc.data.rows import MISSING, FileRows
 from robusttc.errors import quote
+from robusttc.files import DECODER, InvalidJSONError, decode_json
 
 __all__ = ["read_rasa_json"]
 
@@ -61,29 +60,28 @@ def read_rasa_json(path: Path, rows: FileRows) -> None:
 
 def element_starts(text: str, keys: tuple[str, ...]) -> Iterator[int]:
     """Go through the offsets of the elements of an array in valid JSON; `keys` lead to the array."""
-    decoder = StrictDecoder()
     position = skip_space(text, 0)
     for key in keys:
-        position = find_value(text, position, key, decoder)
+        position = find_value(text, position, key)
     position = skip_space(text, position + 1)
     while text[position] != "]":
         yield position
-        _, position = decoder.raw_decode(text, position)
+        _, position = DECODER.raw_decode(text, position)
         position = skip_space(text, position)
         if text[position] == ",":
             position = skip_space(text, position + 1)
 
 
-def find_value(text: str, position: int, wanted: str, decoder: json.JSONDecoder) -> int:
+def find_value(text: str, position: int, wanted: str) -> int:
     """Give the offset of a key's value in the object that begins at `position`; the key must be there."""
     while True:
         position = skip_space(text, position + 1)  # behind "{" or ","
         key: Any
-        key, position = decoder.raw_decode(text, position)
+        key, position = DECODER.raw_decode(text, position)
         position = skip_space(text, skip_space(text, position) + 1)  # behind ":"
         if key == wanted:
             return position
-        _, position = decoder.raw_decode(text, position)
+        _, position = DECODER.raw_decode(text, position)
         position = skip_space(text, position)
 
 

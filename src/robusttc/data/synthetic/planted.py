@@ -22,7 +22,7 @@ from robusttc.data.synthetic.words_service import FIELDS
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import UsageError, quote
-from robusttc.seeds import RandomState, numpy_generator, run_seed
+from robusttc.random import RandomState, numpy_generator, run_seed
 
 __all__ = ["PlantedTasks", "make_planted_tasks"]
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from robusttc.learning.intervals import Estimate, share_interval
 from robusttc.learning.label_words import label_words, name_as_text
 from robusttc.run.explain.corresponding import (
     LEVEL,
@@ -20,6 +19,7 @@ from robusttc.run.explain.corresponding import (
     LabelRelation,
     adjust_together,
 )
+from robusttc.stats import Estimate, share_interval
 
 __all__ = ["CommonText", "LabelConflict", "find_conflicts"]
 

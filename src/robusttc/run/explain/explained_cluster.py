@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.learning.intervals import Estimate, mean_interval
 from robusttc.run.explain.explained_pairs import MeasuredPair
+from robusttc.stats import Estimate, mean_interval
 
 __all__ = ["ClusterReasons", "explain_cluster"]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from robusttc.learning.intervals import Estimate
 from robusttc.multitask.culprits import Culprit
 from robusttc.multitask.harm import TaskHarm
 from robusttc.run.evaluation import TaskFigures
+from robusttc.stats import Estimate
 
 __all__ = ["Sharing", "explain_sharing"]
 

@@ -11,6 +11,7 @@ from typing import Any
 from robusttc.data.task import Task
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.errors import StoreError, UsageError, quote
+from robusttc.files import explain_disk_errors
 from robusttc.multitask.components import COMPONENTS
 from robusttc.multitask.harm import judge
 from robusttc.run.evaluation import TaskFigures
@@ -23,7 +24,6 @@ from robusttc.run.explain.explanation import Explanation
 from robusttc.run.explain.held_out_answers import ask_held_out
 from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
 from robusttc.run.explain.weak_labels import WeakLabel, find_weak_labels
-from robusttc.run.files import explained_files
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.opening import OpenRun
@@ -140,7 +140,7 @@ def read_table(opened: OpenRun) -> Table:
         If it is no such file.
     """
     path = opened.folder / CLUSTERS
-    with explained_files("the clusters cannot be read", path):
+    with explain_disk_errors("the clusters cannot be read", path):
         content = path.read_bytes()
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))

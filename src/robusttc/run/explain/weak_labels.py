@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.learning.intervals import Estimate, share_interval
+from robusttc.stats import Estimate, share_interval
 
 __all__ = ["HeldOutAnswers", "WeakLabel", "find_weak_labels"]
 

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from robusttc.files import explain_disk_errors, make_folder
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.joined import JoinedTask, load_joined, save_joined, serve_joined
-from robusttc.run.files import explained_files, make_folder
 from robusttc.run.places import ADDED_MODELS, MULTITASK
 
 __all__ = ["AddedModels"]
@@ -39,7 +39,7 @@ class AddedModels:
     def base(self) -> str:
         """What the models of the run are known by."""
         path = self.run / MULTITASK / "manifest.json"
-        with explained_files("the models of the run cannot be read", path):
+        with explain_disk_errors("the models of the run cannot be read", path):
             return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def save(self, later: JoinedTask) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from robusttc.learning.intervals import Estimate
 from robusttc.run.evaluation import TaskFigures
+from robusttc.stats import Estimate
 
 __all__ = ["ADDED", "AddedTask", "added_in"]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from robusttc.errors import StoreError, UsageError, quote
-from robusttc.run.files import explained_files
+from robusttc.files import explain_disk_errors
+from robusttc.formatting import count
 from robusttc.run.later.changing import CHANGE, Pending, describe_tasks
 from robusttc.run.places import CLUSTERS, VERSIONS
 from robusttc.run.records import StageCost
 from robusttc.run.store import RunStore
-from robusttc.wording import count
 
 __all__ = [
     "HISTORY",
@@ -144,7 +144,7 @@ def read_partition(path: Path) -> dict[str, int]:
     StoreError
         If the file cannot be read, or is no such file.
     """
-    with explained_files("the clusters cannot be read", path):
+    with explain_disk_errors("the clusters cannot be read", path):
         content = path.read_bytes()
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
@@ -192,7 +192,7 @@ def read_change(folder: Path, version: int) -> dict[str, Any]:
         If it cannot be read.
     """
     path = version_folder(folder, version) / "change.json"
-    with explained_files("what changed cannot be read", path):
+    with explain_disk_errors("what changed cannot be read", path):
         content = path.read_bytes()
     try:
         values = json.loads(content)

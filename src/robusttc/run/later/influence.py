@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from robusttc.encoders.cache_folder import default_cache_folder
+from robusttc.formatting import count
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.later.later_outputs import Row, names_added, read_now
 from robusttc.run.store import RunStore
-from robusttc.wording import count
 
 __all__ = ["RETRAINED", "Influence", "find_influence"]
 

@@ -16,7 +16,6 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.reading import Reader, WordReader, reader_of
 from robusttc.learning.bench import warn_of_tasks
-from robusttc.learning.intervals import Estimate
 from robusttc.multitask.deciding_join import expected_gain, pays, usable_weights, weigh_kinds
 from robusttc.multitask.joined import JoinedTask, longer_reader, parts_of, serve_joined
 from robusttc.multitask.joining import STAGE, JoinMaterial, NewTask, join_unit, lay_out_task
@@ -27,6 +26,7 @@ from robusttc.multitask.trusting import FEWEST_ROWS, draw_references, temperatur
 from robusttc.multitask.weighing import Weights
 from robusttc.progress import Progress
 from robusttc.run.evaluation import Asked, TaskFigures, judge
+from robusttc.stats import Estimate
 from robusttc.work.units import Payload, Workshop
 
 __all__ = ["Joined", "join_all"]

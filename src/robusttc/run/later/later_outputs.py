@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from robusttc.errors import StoreError
+from robusttc.files import explain_disk_errors, make_folder, write_file
 from robusttc.run.evaluation import Evaluation, TaskFigures
-from robusttc.run.files import explained_files, make_folder, write_file
 from robusttc.run.later.added_tasks import ADDED
 from robusttc.run.later.history import Change, read_partition, version_folder
 from robusttc.run.places import CLUSTERS, PAGE, SCORES, SUMMARY, VERSIONS
@@ -52,7 +52,7 @@ def keep_before(folder: Path, version: int) -> None:
         The version that is there now.
     """
     place = version_folder(folder, version)
-    with explained_files("the version before cannot be kept", folder):
+    with explain_disk_errors("the version before cannot be kept", folder):
         clusters, summary = (folder / CLUSTERS).read_bytes(), (folder / SUMMARY).read_bytes()
     write_file(place / CLUSTERS, clusters)
     write_file(folder / VERSIONS / BEFORE / SUMMARY, summary)
@@ -71,7 +71,7 @@ def read_now(folder: Path) -> tuple[dict[str, Any], list[Row]]:
 
 def read_rows(path: Path) -> list[Row]:
     """Read the rows of a table of clusters."""
-    with explained_files("the clusters cannot be read", path):
+    with explain_disk_errors("the clusters cannot be read", path):
         content = path.read_bytes()
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
@@ -169,7 +169,7 @@ def write_version(
     told = {**change.to_dict(), "moved": moved, **details}
     write_file(place / CHANGE_FILE, as_text(told))
     if scores is not None:
-        with explained_files("the scores cannot be written", folder / SCORES):
+        with explain_disk_errors("the scores cannot be written", folder / SCORES):
             scores.write_csv(folder / SCORES, owner_only=True)
     write_file(folder / CLUSTERS, table)
     text = as_text(

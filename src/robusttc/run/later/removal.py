@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from robusttc.files import write_file
+from robusttc.formatting import count
 from robusttc.multitask.persistence import load_fitted, save_fitted
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import TaskFigures
-from robusttc.run.files import write_file
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_models import AddedModels
 from robusttc.run.later.added_tasks import ADDED
@@ -40,7 +41,6 @@ from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
 from robusttc.run.workshop import StoredWorkshop
 from robusttc.scores import read_scores
-from robusttc.wording import count
 
 __all__ = ["RemoveResult", "Removing", "take_back", "tell_removed", "wipe"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from robusttc.errors import quote
-from robusttc.wording import count
+from robusttc.formatting import count
 
 if TYPE_CHECKING:
     from robusttc.run.later.added_tasks import AddedTask

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import robusttc
 from robusttc.errors import UsageError
-from robusttc.seeds import child_seed, numpy_generator, run_seed, torch_generator
+from robusttc.random import child_seed, numpy_generator, run_seed, torch_generator
 
 
 def test_child_seed_is_the_same_for_ever() -> None:
@@ -25,7 +25,7 @@ def test_child_seed_is_the_same_for_ever() -> None:
 
 
 def test_child_seed_is_the_same_in_another_process() -> None:
-    code = "from robusttc.seeds import child_seed; print(child_seed(7, 'split', ['ä', 'b']))"
+    code = "from robusttc.random import child_seed; print(child_seed(7, 'split', ['ä', 'b']))"
     other = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "99"}
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.seeds import numpy_generator
+from robusttc.random import numpy_generator
 
 __all__ = ["Estimate", "difference_interval", "mean_interval", "share_interval"]
 

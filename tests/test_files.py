@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from robusttc.crash_points import POINTS, reach, set_hook
 from robusttc.errors import StoreError
+from robusttc.files import make_folder, part_of, write_file
 from robusttc.run import manifest as manifest_module
-from robusttc.run.files import make_folder, part_of, write_file
 from robusttc.run.manifest import MANIFEST, check_manifest, hash_body, list_files, write_manifest
-from robusttc.run.points import POINTS, reach, set_hook
 
 
 def fail_at(point: str, number: int) -> None:

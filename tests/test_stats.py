@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 from robusttc.errors import DataError, UsageError
-from robusttc.learning.intervals import Estimate, difference_interval, mean_interval, share_interval
+from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,152 @@
+"""Parameter constraints as data: one check and one message for every parameter of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robusttc.errors import UsageError, nearest_name, quote
+
+__all__ = ["Boolean", "Choice", "Constraint", "Integer", "Nothing", "Number", "check_param", "check_params"]
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number from `low` to `high`; NumPy's integers are accepted, booleans are not."""
+
+    low: int | None = None
+    high: int | None = None
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value satisfies the constraint."""
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            return False
+        return bool((self.low is None or value >= self.low) and (self.high is None or value <= self.high))
+
+    def __str__(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"an integer from {self.low:,} to {self.high:,}"
+        if self.low is not None:
+            return f"an integer from {self.low:,} up"
+        return "an integer" if self.high is None else f"an integer up to {self.high:,}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number from `low` to `high`; an end that is named in `excludes` does not belong to it."""
+
+    low: float | None = None
+    high: float | None = None
+    excludes: tuple[str, ...] = ()
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value satisfies the constraint."""
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+            return False
+        if not np.isfinite(value):
+            return False
+        above = self.low is None or value > self.low or (value == self.low and "low" not in self.excludes)
+        below = self.high is None or value < self.high or (value == self.high and "high" not in self.excludes)
+        return bool(above and below)
+
+    def __str__(self) -> str:
+        if self.low == 0 and self.high is None:
+            return "a positive number" if "low" in self.excludes else "a number from 0 up"
+        parts = []
+        if self.low is not None:
+            parts.append(f"{'above' if 'low' in self.excludes else 'from'} {self.low:g}")
+        if self.high is not None:
+            word = "below" if "high" in self.excludes else "to" if self.low is not None else "up to"
+            joint = "and " if parts and ("low" in self.excludes or word == "below") else ""
+            word = "up to" if joint and word == "to" else word
+            parts.append(f"{joint}{word} {self.high:g}")
+        return " ".join(["a number", *parts])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some names."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value satisfies the constraint."""
+        return isinstance(value, str) and value in self.names
+
+    def __str__(self) -> str:
+        quoted = [repr(name) for name in self.names]
+        return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """True or False."""
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value satisfies the constraint."""
+        return isinstance(value, bool | np.bool_)
+
+    def __str__(self) -> str:
+        return "True or False"
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """None."""
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether a value satisfies the constraint."""
+        return value is None
+
+    def __str__(self) -> str:
+        return "None"
+
+
+Constraint = Integer | Number | Choice | Boolean | Nothing
+
+
+def check_param(name: str, value: object, *constraints: Constraint) -> None:
+    """Refuse a value that satisfies none of the constraints.
+
+    Raises
+    ------
+    UsageError
+        It names the parameter, the value, what is allowed, and the name that a misspelt one most likely
+        meant.
+
+    Examples
+    --------
+    >>> check_param("n_clusters", 4, Choice("auto"), Integer(1))
+    >>> check_param("n_clusters", 0, Choice("auto"), Integer(1))
+    Traceback (most recent call last):
+    robusttc.errors.UsageError: n_clusters cannot be used; got 0; expected 'auto' or an integer from 1 up
+    """
+    if any(constraint.accepts(value) for constraint in constraints):
+        return
+    names = [
+        name for constraint in constraints if isinstance(constraint, Choice) for name in constraint.names
+    ]
+    nearest = nearest_name(value, names) if isinstance(value, str) else None
+    raise UsageError(
+        f"{name} cannot be used",
+        got=quote(value),
+        expected=" or ".join(str(constraint) for constraint in constraints),
+        todo=f"did you mean {quote(nearest)}?" if nearest else None,
+    )
+
+
+def check_params(values: Mapping[str, Any], constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
+    """Check every parameter that has constraints; the first that violates them is reported.
+
+    Examples
+    --------
+    >>> check_params({"tol": 1e-5, "seed": 0}, {"tol": (Number(0, excludes=("low",)),)})
+    """
+    for name, allowed in constraints.items():
+        check_param(name, values[name], *allowed)
