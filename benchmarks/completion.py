@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
 
 from benchmarks.planted import plant
 from benchmarks.report import find_data, print_table
@@ -43,10 +44,9 @@ from robusttc import (
     make_planted_scores,
     measure_transfer,
 )
-from robusttc.clustering import completion
-from robusttc.clustering.completion import complete_scores
-from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering import RobustTaskClustering, complete_scores, completion
 from robusttc.clustering.solvers import solve_smooth
+from robusttc.clustering.spectral import build_tree, cluster_points, cluster_spectrally, cut, normalise
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.clustering.theorem import lambda_window
 from robusttc.encoders.inputs import DenseInputs
@@ -63,7 +63,7 @@ FAMILIES = {
     "geometry": "ego_motion fix_pose non_fixated_pose point_match room_layout vanishing_point_well_defined",
     "semantics": "class_1000 class_selected segmentsemantic_rb",
 }
-PARTS = ("prediction", "new-tasks", "clusters", "worth", "verdict", "eq2", "cost")
+PARTS = ("prediction", "new-tasks", "clusters", "methods", "worth", "verdict", "eq2", "cost")
 Matrix = NDArray[np.float64]
 SOFT_PENALTIES = (0.2, 0.4, 0.7, 1.1)  # in units of the square root of the mean number of scores of a task
 
@@ -343,12 +343,50 @@ def judge(
     return rows
 
 
+def show_methods() -> None:
+    """Compare ways to cluster the same completed similarity, K given: agreement with known groups."""
+    taskonomy, diverse = load_scored("taskonomy"), load_scored("diverse")
+    family = {task: name for name, tasks in FAMILIES.items() for task in tasks.split()}
+    kinds = read_truth(diverse.scores, find_data("diverse").parent / "KINDS.tsv", "task", "kind")
+    sources = read_truth(diverse.scores, find_data("diverse").parent / "KINDS.tsv", "task", "source")
+    names, planted = [f"task {number:02d}" for number in range(36)], [number % 6 for number in range(36)]
+    half = [taskonomy.restricted(taskonomy.measured(0.5, seed)) for seed in range(12)]
+    drawn = [make_planted_scores(names, planted, density=0.5, random_state=seed) for seed in range(5)]
+    families = [family[task] for task in taskonomy.scores.task_names]
+    rows = []
+    for name, sets, truths, k in (
+        ("taskonomy, 50 %", half, {"families": families}, 4),
+        ("planted, 50 %", drawn, {"planted": planted}, 6),
+        ("diverse, all", [diverse.scores], {"kinds": kinds, "sources": sources}, 7),
+    ):
+        found = [cluster_in_ways(scores, k) for scores in sets]
+        for what, truth in truths.items():
+            agreed = [
+                np.mean([adjusted_rand_score(truth, labels[way]) for labels in found]) for way in found[0]
+            ]
+            rows.append([name, what, str(k), *(f"{value:.3f}" for value in agreed)])
+            print(" | ".join(rows[-1]), flush=True)
+    print_table(["set", "agreement with", "K", *found[0]], rows)
+
+
+def cluster_in_ways(scores: TransferScores, k: int) -> dict[str, NDArray[np.int64]]:
+    """Cluster the leading directions of one completion by each method."""
+    found = complete_scores(scores)
+    points, U = normalise(found.directions[:, :k]), found.factors.U
+    return {
+        "average linkage": cut(build_tree(found.directions, k), k),
+        "k-means": cluster_points(points, k, 0),
+        "Gaussian mixture": GaussianMixture(k, reg_covar=1e-3, n_init=5, random_state=0).fit_predict(points),
+        "normalised spectral of X": cluster_spectrally(U - U.mean(axis=0), U[:, :0], k),
+    }
+
+
 def show_worth() -> None:
     """Print what clusters of diverse tasks are worth in multi-task learning, on out-of-fold rows."""
     scores = load_scored("diverse").scores
     tasks, encoder = load_tasks(find_data("diverse")), SentenceEncoder(device="cpu")
     rows = []
-    for n_clusters in ("auto", 9, 20):
+    for n_clusters in ("auto", 8, 20):
         model = RobustTaskClustering(n_clusters).fit(scores)
         labels = dict(zip(scores.task_names, model.labels_.tolist(), strict=True))
         verdict = assess_clusters(tasks, labels, encoder=encoder)
@@ -454,6 +492,7 @@ def main() -> None:
         "prediction": lambda: show_prediction(sets),
         "new-tasks": lambda: show_new_tasks(sets),
         "clusters": show_clusters,
+        "methods": show_methods,
         "worth": show_worth,
         "verdict": show_verdict,
         "eq2": show_eq2,

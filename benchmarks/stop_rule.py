@@ -23,9 +23,8 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.completion import ScoredSet, load_scored
 from benchmarks.report import print_table
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
-from robusttc.clustering.spectral import cut
+from robusttc.clustering import StopRule, cut
 from robusttc.clustering.standardise import standardise
-from robusttc.clustering.stop_rule import StopRule
 from robusttc.transfer.measuring_rounds import round_sizes
 from robusttc.transfer.pairs import choose_pairs
 

@@ -85,14 +85,14 @@ class Comparison:
 
     def compare_set(self, given: Input) -> None:
         """Compare the runs of one set."""
-        workers = self.options.workers
+        workers, vectors = self.options.workers, self.options.vectors
 
         def run(version: Version) -> dict[str, Any]:
             # Compiles inner loops, which numba keeps beside the code: no time must depend on who was first.
             self.surface_of(version)
-            return collect_run(version, given, self.work, workers)
+            return collect_run(version, given, self.work, workers, vectors)
 
-        old = keep(self.kept, given.name, [given.digest, workers], lambda: run(self.old))
+        old = keep(self.kept, given.name, [given.digest, workers, vectors is not None], lambda: run(self.old))
         new = run(self.new)
         # The figures of single tasks, to look at: nothing reads them again.
         (self.kept / f"new-{given.name}.json").write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
@@ -187,6 +187,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--sets", type=names(sets), default=list(sets), help=f"sets: {','.join(sets)}")
     parser.add_argument("--quick", action="store_true", help="24 tasks of each public set")
     parser.add_argument("--workers", type=int, default=2, help="worker processes of measure and fit")
+    parser.add_argument(
+        "--vectors", type=Path, help="a cache of vectors that both start with, so that neither encodes anew"
+    )
     parser.add_argument("--cache", type=Path, default=ROOT / ".compare-old", help="what the old code gave")
     return parser.parse_args()
 

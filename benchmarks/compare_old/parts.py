@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -78,11 +79,15 @@ def list_steps(given: Input, folder: Path, workers: int) -> dict[str, list[str]]
     }
 
 
-def collect_run(version: Version, given: Input, work: Path, workers: int) -> dict[str, Any]:
+def collect_run(
+    version: Version, given: Input, work: Path, workers: int, vectors: Path | None
+) -> dict[str, Any]:
     """Run all commands on a set: what each took, accuracies of all tasks, sizes of the files."""
     folder = work / f"{given.name}-{version.name}"
     folder.mkdir()
     cache = folder / "cache"
+    if vectors is not None:
+        shutil.copytree(vectors, cache)
     took = {}
     for step, arguments in list_steps(given, folder, workers).items():
         one = run_timed(version, arguments, cache=cache, out=folder / f"{step}.out")

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.paper.clustering_sets import ClusteringSet
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
-from robusttc.clustering.spectral import cluster_points
+from robusttc.clustering import cluster_points
 from robusttc.learning.groups import random_groups_like
 from robusttc.scores import row_means, standardise_columns
 

@@ -15,9 +15,7 @@ from robusttc.version import __version__
 
 if TYPE_CHECKING:
     from robusttc.assessing import assess_clusters
-    from robusttc.clustering.completion import complete_similarity
-    from robusttc.clustering.estimator import RobustTaskClustering
-    from robusttc.clustering.planted import make_planted_scores
+    from robusttc.clustering import RobustTaskClustering, complete_similarity, make_planted_scores
     from robusttc.data.inspection import inspect_tasks
     from robusttc.data.loading import load_tasks
     from robusttc.data.synthetic import make_planted_tasks
@@ -73,17 +71,17 @@ _HOME_OF_NAME = {
     "DoubtWarning": "robusttc.errors",
     "RobustTCError": "robusttc.errors",
     "RobustTCWarning": "robusttc.errors",
-    "RobustTaskClustering": "robusttc.clustering.estimator",
+    "RobustTaskClustering": "robusttc.clustering",
     "StoreError": "robusttc.errors",
     "Task": "robusttc.data.task",
     "TaskSet": "robusttc.data.taskset",
     "TransferScores": "robusttc.scores",
     "UsageError": "robusttc.errors",
     "assess_clusters": "robusttc.assessing",
-    "complete_similarity": "robusttc.clustering.completion",
+    "complete_similarity": "robusttc.clustering",
     "inspect_tasks": "robusttc.data.inspection",
     "load_tasks": "robusttc.data.loading",
-    "make_planted_scores": "robusttc.clustering.planted",
+    "make_planted_scores": "robusttc.clustering",
     "make_planted_tasks": "robusttc.data.synthetic",
     "measure_transfer": "robusttc.transfer.measure",
     "read_scores": "robusttc.scores",

@@ -14,7 +14,7 @@ from robusttc.baselines.asap_program import (
     loss_and_gradient,
     solve_asap,
 )
-from robusttc.clustering.spectral import cluster_points
+from robusttc.clustering import cluster_points
 from robusttc.errors import DataError, UsageError
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from robusttc.cli import main
-from robusttc.clustering.planted import make_planted_scores
+from robusttc.clustering import make_planted_scores
 from robusttc.scores import TransferScores
 
 FAMILIES = np.arange(36) % 4

@@ -12,12 +12,9 @@ from test_completion import LOSSES, planted
 from test_program import check_certificate
 from test_task_clusters import check_laws, hide, planted_matrix, scores_of
 
-from robusttc.clustering import solvers
+from robusttc.clustering import RobustTaskClustering, complete_scores, complete_similarity, cut, solvers
 from robusttc.clustering.certificate import bound_largest
-from robusttc.clustering.completion import complete_scores, complete_similarity
-from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.problem import Penalties, make_problem
-from robusttc.clustering.spectral import cut
 from robusttc.errors import DataError, UsageError
 
 

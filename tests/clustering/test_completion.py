@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.completion import GAIN, CompletionResult, complete_scores, complete_similarity
-from robusttc.clustering.planted import make_planted_scores
+from robusttc.clustering import CompletionResult, complete_similarity, make_planted_scores
+from robusttc.clustering.completion import GAIN, complete_scores
 from robusttc.errors import DataError, UsageError
 
 Matrix = NDArray[np.float64]

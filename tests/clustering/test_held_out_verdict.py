@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.clustering.n_clusters import candidates, fit_two_groups, pair_means
-from robusttc.clustering.planted import make_planted_scores
 from robusttc.clustering.verdict import (
     HeldOutPairs,
     contrast,

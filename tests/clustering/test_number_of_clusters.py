@@ -7,10 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.clustering.completion import Fold, complete_scores
-from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.n_clusters import choose_n_clusters, fit_line, predict_by_blocks
-from robusttc.clustering.planted import make_planted_scores
 from robusttc.scores import TransferScores
 
 Matrix = NDArray[np.float64]

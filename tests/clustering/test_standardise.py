@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from robusttc.clustering import make_planted_scores
 from robusttc.clustering.completion import complete_scores, standardise_whole
-from robusttc.clustering.planted import make_planted_scores
 from robusttc.clustering.standardise import CLIP, Standardised, choose_method, standardise
 from robusttc.scores import TransferScores
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from planted_scores import planted_scores
 
-from robusttc.clustering.stop_rule import StopRule
+from robusttc.clustering import StopRule
 from robusttc.scores import TransferScores
 from robusttc.transfer.measuring_rounds import round_sizes
 from robusttc.transfer.pairs import choose_pairs

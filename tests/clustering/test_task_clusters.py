@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.clustering.estimator import RobustTaskClustering
-from robusttc.clustering.filtering import filter_scores
-from robusttc.clustering.planted import make_planted_scores
+from robusttc.clustering import RobustTaskClustering, filter_scores, make_planted_scores
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.scores import TransferScores
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planted_similarity import Planted, plant
 from scipy import sparse
 
-from robusttc.clustering.completion import CompletionResult, complete_similarity
+from robusttc.clustering import CompletionResult, complete_similarity
 from robusttc.clustering.theorem import (
     cluster_basis,
     error_incoherence,

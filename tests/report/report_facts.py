@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.clustering.estimator import RobustTaskClustering
-from robusttc.clustering.n_clusters import fit_two_groups, pair_values
-from robusttc.clustering.planted import make_planted_scores
+from robusttc.clustering import RobustTaskClustering, fit_two_groups, make_planted_scores, pair_values
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DoubtWarning

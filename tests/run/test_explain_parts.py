@@ -13,8 +13,7 @@ from rich.console import Console
 from robusttc.cli.explain_labels_view import best_first, word_conflict
 from robusttc.cli.explain_view import show_explanation
 from robusttc.cli.plain_tables import show_some
-from robusttc.clustering.estimator import RobustTaskClustering
-from robusttc.clustering.planted import make_planted_scores
+from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.data.task import Task
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.multitask.culprits import Culprit

@@ -10,7 +10,7 @@ import tiny_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering import RobustTaskClustering
 from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet

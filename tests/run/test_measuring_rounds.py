@@ -10,7 +10,7 @@ import pytest
 import tiny_run
 
 from robusttc.cli import main
-from robusttc.clustering.stop_rule import StopRule
+from robusttc.clustering import StopRule
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.encoders.sentence import SentenceEncoder

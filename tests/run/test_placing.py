@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robusttc.clustering.planted import make_planted_scores
+from robusttc.clustering import make_planted_scores
 from robusttc.run.later.comparing_new import find_likeness
 from robusttc.run.later.partners import choose_partners, count_partners, typical_first
 from robusttc.run.later.placing import Placer

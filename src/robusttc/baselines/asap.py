@@ -293,7 +293,7 @@ def mean_accuracy(solution: AsapSolution, parts: Sequence[dict[str, LinearTask]]
 
 def read_clusters(solution: AsapSolution, n_clusters: int, seed: int) -> list[int]:
     """Cut the tasks into clusters by the relation matrix M."""
-    from robusttc.clustering.spectral import cluster_points
+    from robusttc.clustering import cluster_points
 
     n_tasks = len(solution.relation)
     n_clusters = min(n_clusters, n_tasks)

@@ -54,7 +54,7 @@ def cluster(
     Ends with code 3 if the completion did not converge. That there are no groups is a result: code 0.
     """
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
-    from robusttc.clustering.estimator import RobustTaskClustering
+    from robusttc.clustering import RobustTaskClustering
     from robusttc.report.heatmap import check_format, draw_heatmap
     from robusttc.scores import read_scores
 

@@ -93,7 +93,7 @@ def measure(
         seed=seed,
     )
     # Late, so that the other commands do not wait for SciPy and torch.
-    from robusttc.clustering.stop_rule import StopRule
+    from robusttc.clustering import StopRule
     from robusttc.encoders.choosing import make_encoder
     from robusttc.scores import read_scores
     from robusttc.transfer.cost import estimate_cost

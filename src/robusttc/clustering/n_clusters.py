@@ -31,7 +31,7 @@ __all__ = [
     "pair_values",
 ]
 
-SHARE_OF_GAIN = 0.8  # of the best number of clusters, that a smaller one has to reach
+SHARE_OF_GAIN = 0.85  # of the best number of clusters, that a smaller one has to reach
 CLEAR = 2.0  # standard errors by which the best number has to be better than one cluster
 
 
@@ -124,7 +124,10 @@ def choose_n_clusters(folds: list[Fold], n: int, seed: int) -> NumberOfClusters:
         train = pair_means(data.rows, data.columns, left, n)
         left = fold.held_values - a[fold.held_rows] - b[fold.held_columns]
         first, second, held = pair_means(fold.held_rows, fold.held_columns, left, n)
-        labels = [cut(build_tree(fold.directions, number, seed), number) for number in tried]
+        # A tree depends on the number of clusters by the directions that it uses alone.
+        n_used = [min(number, fold.directions.shape[1]) for number in tried]
+        trees = {used: build_tree(fold.directions, used, seed) for used in set(n_used)}
+        labels = [cut(trees[used], number) for used, number in zip(n_used, tried, strict=True)]
         predicted.append(np.array([predict_by_blocks(own, *train, first, second) for own in labels]))
         values.append(held)
     fits = [fit_line(own, np.concatenate(values)) for own in np.concatenate(predicted, axis=1)]

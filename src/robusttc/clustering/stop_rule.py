@@ -148,7 +148,7 @@ def predict_latest(known: TransferScores, latest: TransferScores, *, method: str
     for tau in TAUS:
         penalties = Setting(tau).penalties(problem, DELTA)
         factors = solve_smooth(
-            problem, penalties, start=factors, tol=TOLERANCE, max_rounds=MAX_ROUNDS
+            problem, penalties, start=factors, tol=TOLERANCE, max_rounds=MAX_ROUNDS, certify=False
         ).factors
         found.append(data.to_scores(latest.target, factors.predict(latest.source, latest.target)))
     return found

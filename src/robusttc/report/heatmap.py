@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robusttc.errors import UsageError, quote
 
 if TYPE_CHECKING:
-    from robusttc.clustering.estimator import RobustTaskClustering
+    from robusttc.clustering import RobustTaskClustering
     from robusttc.scores import TransferScores
 
 __all__ = ["draw_heatmap"]

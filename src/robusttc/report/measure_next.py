@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.clustering.estimator import MIN_PAIRS
+from robusttc.clustering import MIN_PAIRS
 from robusttc.formatting import count
 from robusttc.report.facts import RunFacts
 from robusttc.report.task_space import TaskSpace

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering import RobustTaskClustering
 from robusttc.errors import DoubtWarning
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
@@ -69,14 +69,17 @@ def find_groups(
     scores: TransferScores,
     configuration: FitConfiguration,
     *,
+    task_features: NDArray[np.float64] | None = None,
     workshop: Workshop,
     progress: Progress | None = None,
 ) -> Groups | None:
     """Cluster the tasks of some scores; None where that was tried in vain.
 
+    `task_features` are side information about the tasks, such as the mean vectors of their texts.
+
     Examples
     --------
-    >>> from robusttc.clustering.planted import make_planted_scores
+    >>> from robusttc.clustering import make_planted_scores
     >>> from robusttc.work.units import HERE
     >>> scores = make_planted_scores([f"task {i}" for i in range(24)], np.arange(24) % 2, random_state=0)
     >>> find_groups(scores, FitConfiguration(), workshop=HERE).n_clusters
@@ -90,7 +93,7 @@ def find_groups(
     }
     # Scores that are there after units were tried again make another clustering, with a key of its own.
     unit = Unit(f"{STAGE}/{scores.content_hash[:16]}", cluster_scores, argument)
-    handle = workshop.put(scores)
+    handle = workshop.put((scores, task_features))
     try:
         payload = workshop.do(STAGE, [unit], handle, progress=progress, noun="clusterings")[0]
     finally:
@@ -109,13 +112,16 @@ def find_groups(
     )
 
 
-def cluster_scores(scores: TransferScores, argument: Mapping[str, Any]) -> Payload:
+def cluster_scores(
+    given: tuple[TransferScores, NDArray[np.float64] | None], argument: Mapping[str, Any]
+) -> Payload:
     """Do the unit."""
+    scores, task_features = given
     estimator = RobustTaskClustering(**argument)
     with warnings.catch_warnings():
         # What is doubtful is part of the certificate.
         warnings.simplefilter("ignore", DoubtWarning)
-        estimator.fit(scores)
+        estimator.fit(scores, task_features=task_features)
     return Payload(
         {
             "n_clusters": int(estimator.n_clusters_),

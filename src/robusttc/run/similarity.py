@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.estimator import RobustTaskClustering
+from robusttc.clustering import RobustTaskClustering
 from robusttc.errors import StoreError
 from robusttc.files import explain_disk_errors, write_file
 from robusttc.run.places import SIMILARITY

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from robusttc.clustering.stop_rule import StopRule
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.clustering import StopRule
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder, distinct_texts
 from robusttc.encoders.encoding_units import encode_with
+from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot
@@ -115,7 +119,7 @@ class Stages:
         """Do all stages; what is finished is not done again."""
         encoder = self.encode(tasks)
         scores = self.measure(tasks, encoder)
-        groups = None if scores is None else self.cluster(scores)
+        groups = None if scores is None else self.cluster(tasks, encoder, scores)
         labels = None
         if groups is not None:
             # Tasks that may not share have no scores, and no cluster.
@@ -173,10 +177,16 @@ class Stages:
         self.stopped_early = rule.summary(len(scores), count_entries(len(shareable), chosen.pairs))
         return scores
 
-    def cluster(self, scores: TransferScores) -> Groups | None:
+    def cluster(self, tasks: TaskSet, encoder: Encoder, scores: TransferScores) -> Groups | None:
         """Cluster the tasks that were measured."""
         with self.stage("cluster") as progress:
-            groups = find_groups(scores, self.configuration, workshop=self.workshop, progress=progress)
+            groups = find_groups(
+                scores,
+                self.configuration,
+                task_features=mean_vectors(tasks, encoder, scores.task_names),
+                workshop=self.workshop,
+                progress=progress,
+            )
         if groups is None:
             self.doubts.append("The tasks could not be clustered, so there are no cluster models.")
         return groups
@@ -322,6 +332,15 @@ def encode_texts(
         encoder.prepare(tasks, progress=progress)
     else:
         encode_with(workshop, encoder, texts, progress=progress)
+
+
+def mean_vectors(tasks: TaskSet, encoder: Encoder, names: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the mean vector of each task's texts; None for an encoder that gives no vectors."""
+    prepared = encoder.prepare(tasks.subset(names), splits=("train", "valid"))
+    if not isinstance(prepared.inputs, DenseInputs):
+        return None
+    rows = [prepared.items_of(name, tasks[name].rows("train", "valid")) for name in names]
+    return np.array([prepared.inputs.matrix[own].mean(axis=0, dtype=np.float64) for own in rows])
 
 
 def in_stage(progress: Progress | None, stage: str) -> Progress | None:

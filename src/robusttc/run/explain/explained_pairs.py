@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robusttc.clustering.n_clusters import fit_two_groups, pair_values
+from robusttc.clustering import fit_two_groups, pair_values
 from robusttc.run.similarity import Similarity
 from robusttc.scores import TransferScores, standardise_columns
 
@@ -110,7 +110,7 @@ def find_pairs(
 
     Examples
     --------
-    >>> from robusttc.clustering.planted import make_planted_scores
+    >>> from robusttc.clustering import make_planted_scores
     >>> names, labels = [f"t{number}" for number in range(12)], [number % 2 for number in range(12)]
     >>> scores = make_planted_scores(names, labels, noise=0.1, random_state=0)
     >>> pairs = find_pairs("t0", scores, dict(zip(names, labels)))

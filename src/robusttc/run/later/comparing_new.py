@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.clustering.n_clusters import pair_values
+from robusttc.clustering import pair_values
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.progress import Progress

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.clustering.n_clusters import pair_values
+from robusttc.clustering import pair_values
 from robusttc.learning.calibration import fit_temperature, sharpen
 from robusttc.learning.logistic import fit_logistic, squash
 from robusttc.scores import TransferScores, row_means, standardise_columns
@@ -80,7 +80,7 @@ class Placer:
 
     Examples
     --------
-    >>> from robusttc.clustering.planted import make_planted_scores
+    >>> from robusttc.clustering import make_planted_scores
     >>> names = [f"task {number}" for number in range(24)]
     >>> labels = np.arange(24) % 3
     >>> scores = make_planted_scores(names, labels, random_state=0)
