@@ -13,7 +13,7 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
-from robusttc.models import TrainingSettings, fit_softmax, train_model
+from robusttc.models import TrainingSettings, train_model
 from robusttc.random import numpy_generator
 from robusttc.transfer import blocks
 from robusttc.transfer.blocks import halve, score_block

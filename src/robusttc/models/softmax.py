@@ -12,7 +12,7 @@ The solver whitens the features once and then runs L-BFGS. The curvature of a la
 M = h X' diag(c) X + I, with h half the mean of p (1 - p) at the start. In coordinates that turn M into the
 identity, the scale and the correlation of the features no longer matter: a feature of size 10,000 needs as
 many iterations as one of size 1. Logits are linear in the parameters, so a line search needs no product with
-the features. All of it is done in double precision.
+the features. All of it is done in double precision, but for the products with whitened float32 features.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ MAX_TRIALS = 12  # of a step length
 SHORTENING = 0.3
 # The first step length is accepted if the slope has fallen to this share; else one Newton step corrects it.
 ENOUGH_DESCENT = 0.5
+# Below this `tol`, products in single precision are not exact enough.
+SMALLEST_SINGLE_TOL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,13 @@ def fit_softmax(
     centre = costs @ centred / costs.sum()
     centred -= centre
     own_weight, own_bias, n_iterations, converged = minimise(
-        centred, own_codes, costs, n_labels=len(present), tol=float(tol), max_iter=int(max_iter)
+        centred,
+        own_codes,
+        costs,
+        n_labels=len(present),
+        tol=float(tol),
+        max_iter=int(max_iter),
+        product_type=matrix.dtype if tol >= SMALLEST_SINGLE_TOL else np.dtype(np.float64),
     )
     weight = np.zeros((matrix.shape[1], n_labels), dtype=matrix.dtype)
     bias = np.full(n_labels, NEVER, dtype=matrix.dtype)
@@ -201,18 +209,25 @@ def check_problem(features: Any, codes: ArrayLike, n_labels: int) -> tuple[Float
 
 
 def minimise(
-    features: Doubles, codes: Codes, costs: Doubles, *, n_labels: int, tol: float, max_iter: int
+    features: Doubles,
+    codes: Codes,
+    costs: Doubles,
+    *,
+    n_labels: int,
+    tol: float,
+    max_iter: int,
+    product_type: np.dtype[Any],
 ) -> tuple[Doubles, Doubles, int, bool]:
     """Solve the problem for centred features and labels that all occur: weight, bias, steps, converged."""
     shares = np.bincount(codes, weights=costs) / costs.sum()
     curvature = 0.5 * float(np.mean(shares * (1 - shares)))
     rows, penalty, back = whiten(features, curvature * costs)
     bias_scale = 1 / np.sqrt(curvature * costs.sum())
-    rows = np.column_stack([rows, np.full(len(rows), bias_scale)])
+    rows = np.column_stack([rows, np.full(len(rows), bias_scale)]).astype(product_type)
     problem = WhitenedProblem(rows, np.append(penalty, 0.0)[:, None], codes, costs)
     point = np.zeros((rows.shape[1], n_labels))
     point[-1] = np.log(shares) / bias_scale
-    logits = rows @ point
+    logits = np.repeat(np.log(shares)[None], len(rows), axis=0)
     value, probabilities = problem.loss(logits)  # no penalty yet: the weight is zero
     gradient = problem.gradient(point, probabilities)
     memory: list[Update] = []
@@ -223,7 +238,7 @@ def minimise(
         converged = decrement <= SAFETY * tol * value
         if converged or n_steps == max_iter:
             break
-        change = rows @ -uphill
+        change = rows @ -uphill.astype(product_type)
         found = problem.search_line(point, -uphill, logits, change, value, decrement)
         if found is None:
             break
@@ -245,7 +260,7 @@ def minimise(
 class WhitenedProblem:
     """The objective at a point (r + 1, n_labels), for rows (n, r + 1) and a penalty (r + 1, 1)."""
 
-    rows: Doubles
+    rows: Floats
     penalty: Doubles
     codes: Codes
     costs: Doubles
@@ -262,7 +277,7 @@ class WhitenedProblem:
         """Return the gradient, of the shape of the point."""
         residuals = probabilities * self.costs[:, None]
         residuals[np.arange(len(self.codes)), self.codes] -= self.costs
-        result: Doubles = self.rows.T @ residuals + self.penalty * point
+        result: Doubles = self.rows.T @ residuals.astype(self.rows.dtype) + self.penalty * point
         return result
 
     def search_line(
@@ -307,12 +322,12 @@ class WhitenedProblem:
 def whiten(features: Doubles, costs: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """Change to coordinates in which X' diag(costs) X + I is the identity.
 
-    Returns the features in them, shape (n, r) with r at most n and d; the penalty of each coordinate; and the
+    Returns the features in them, shape (n, r) with r at most d; the penalty of each coordinate; and the
     matrix (d, r) that leads back. With fewer rows than features the weight is in the span of the rows.
     """
     n, width = features.shape
     span: Doubles | None = None
-    if n < width:
+    if n < 0.8 * width:  # else the decomposition below costs less than this one
         span, triangle = np.linalg.qr(features.T)
         features = np.ascontiguousarray(triangle.T)
     weighted = features * np.sqrt(costs)[:, None]
