@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.report import find_data, print_table
 from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
-from robusttc.encoders.softmax import SoftmaxClassifier, fit_softmax
+from robusttc.models import SoftmaxClassifier, fit_softmax
 from robusttc.random import child_seed, numpy_generator
 
 Matrix = NDArray[np.float32]

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.adam import Adam
 from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.head import head_gradients
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.layer import new_layer
-from robusttc.encoders.schedule import draw_batches, new_head
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import Adam, Heads, TrainingSettings, draw_batches, new_head, new_layer, train_steps
 from robusttc.random import numpy_generator
 from robusttc.transfer.overlap import normalise_text
 
@@ -51,30 +48,46 @@ def train_together(
     """Train one layer on some tasks, and judge it on the test rows of each; see `judge`."""
     generator = numpy_generator(seed, "pair gain", names)
     layer = new_layer(prepared.inputs, settings=settings, generator=generator)
-    items, codes, heads, steps = [], [], [], []
-    parameters = layer.parameters()
-    for number, name in enumerate(names):
+    ends = np.cumsum([len(tasks[name].label_names) for name in names])
+    weights, steps = [], []
+    for name, end in zip(names, ends, strict=True):
         task = tasks[name]
+        n_labels = len(task.label_names)
         own = numpy_generator(seed, "pair gain rows", [name])
         rows = own.permutation(task.rows("train"))[:MAX_ROWS]
-        items.append(prepared.items_of(name, rows))
-        codes.append(task.label_codes[rows].astype(np.int64))
-        heads.append(new_head(layer.width, len(task.label_names), own))
-        parameters |= {f"weight {number}": heads[-1][0], f"bias {number}": heads[-1][1]}
-        batches = list(draw_batches(len(rows), settings=settings, generator=own))
+        items, codes = prepared.items_of(name, rows), task.label_codes[rows].astype(np.int64)
+        weights.append(new_head(layer.width, n_labels, own)[0].T)
+        batches = [
+            replace(
+                each,
+                items=items[each.items],
+                label_starts=each.label_starts + end - n_labels,
+                label_ends=np.array([end]),
+            )
+            for each in draw_batches(codes, n_labels=n_labels, settings=settings, generator=own)
+        ]
         # Spread over the whole training, so that both tasks end at the same time.
-        steps += [((at + 0.5) / len(batches), number, batch) for at, batch in enumerate(batches)]
-    optimiser = Adam(parameters, learning_rate=settings.learning_rate)
-    for _, number, (rows, kept) in sorted(steps, key=lambda step: step[:2]):
-        representation = layer.forward(prepared.inputs, items[number][rows])
-        _, gradient, weight, bias = head_gradients(
-            representation, kept, settings.dropout, codes[number][rows], *heads[number]
+        steps += [((at + 0.5) / len(batches), int(end), batch) for at, batch in enumerate(batches)]
+    heads = Heads(np.concatenate(weights), np.zeros(int(ends[-1]), dtype=np.float32))
+    train_steps(
+        prepared.inputs,
+        layer,
+        heads,
+        (batch for _, _, batch in sorted(steps, key=lambda step: step[:2])),
+        optimiser=Adam(layer.parameters(), learning_rate=settings.learning_rate),
+        dropout=settings.dropout,
+        generator=generator,
+    )
+    heads_of = [
+        (
+            heads.weight[end - len(tasks[name].label_names) : end].T,
+            heads.bias[end - len(tasks[name].label_names) : end],
         )
-        gradients = layer.backward(gradient)
-        optimiser.step({**gradients, f"weight {number}": weight, f"bias {number}": bias})
+        for name, end in zip(names, ends, strict=True)
+    ]
     return {
         name: judge(tasks, prepared, name, novel[name], layer.represent, *head)
-        for name, head in zip(names, heads, strict=True)
+        for name, head in zip(names, heads_of, strict=True)
     }
 
 

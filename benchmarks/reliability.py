@@ -25,7 +25,7 @@ from benchmarks.pair_gain import measure_gains
 from benchmarks.report import find_data, print_table
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, load_tasks
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import TrainingSettings
 from robusttc.random import numpy_generator
 from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.overlap import word_overlap

@@ -115,7 +115,7 @@ def try_heads(model: Any, task: dict[str, Any], codes: list[int], labels: list[s
     import numpy as np
 
     from robusttc.baselines.logistic_regression import FEW_SHOT_GRID, FULL_GRID, MAX_ITERATIONS
-    from robusttc.encoders.softmax import fit_softmax
+    from robusttc.models import fit_softmax
 
     given, asked = (
         np.asarray(model.encode(task[part]["texts"], show_progress_bar=False), dtype=np.float32)

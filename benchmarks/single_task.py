@@ -4,7 +4,7 @@
 
 * CNN: convolution on frozen GloVe vectors; sentence layer: a dense layer on frozen MiniLM vectors; both with
   the default settings. Of each: the classifier of the last epoch, a class-balanced ridge probe on the same
-  features, and the product's model (`robusttc.encoders.single_task`);
+  features, and the product's model (`robusttc.models.training`);
 * class-balanced logistic regression on MiniLM vectors, C = 30: scikit-learn's and ours (`fit_softmax`).
 
 The figure is the accuracy on validation rows, the mean over bots, with a 95 % bootstrap interval over bots;
@@ -35,9 +35,7 @@ from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.single_task import HEAD_C, add_converged_head, train_single_task
-from robusttc.encoders.softmax import fit_softmax
+from robusttc.models import HEAD_C, TrainingSettings, add_converged_head, fit_softmax, train_single_task
 from robusttc.random import numpy_generator
 from robusttc.transfer.overlap import normalise_text
 

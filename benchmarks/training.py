@@ -3,8 +3,8 @@
 ``python -m benchmarks.training`` trains the CNNs of 40 bots of bots175 (a seeded choice; frozen GloVe
 vectors; the default settings) on one thread, task by task in turns:
 
-* torch: nn.Embedding, nn.Conv1d, masked maximum, torch.optim.Adam (`robusttc.encoders.torch_training`);
-* ours: `robusttc.encoders.training`, which makes the same steps with the same random draws.
+* torch: nn.Embedding, nn.Conv1d, masked maximum, torch.optim.Adam (`benchmarks.torch_training`);
+* ours: `robusttc.models.train_model`, which makes the same steps with the same random draws.
 
 Times are CPU seconds of the one thread, since other work may share the machine. Reading, tokenizing and
 validation are in none of them. The goal is a ratio of at least 5.
@@ -25,14 +25,12 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
+from benchmarks.torch_training import train_with_torch
 from robusttc.data.loading import load_tasks
 from robusttc.data.tokens import Vocabulary
 from robusttc.data.vectors import load_word_vectors
 from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.model import TrainedModel
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.torch_training import train_with_torch
-from robusttc.encoders.training import train_model
+from robusttc.models import TrainedModel, TrainingSettings, train_model
 from robusttc.random import numpy_generator
 
 GLOVE = "glove.6B.100d.subset.txt.gz"

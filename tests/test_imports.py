@@ -17,13 +17,14 @@ PACKAGE = Path(robusttc.__file__).parent
 LAYERS: list[set[str]] = [
     {"version"},
     {"errors"},
-    {"compiling", "crash_points", "formatting", "params", "progress", "random"},
+    {"crash_points", "formatting", "params", "progress", "random"},
     {"files", "stats"},
     {"work"},
     {"scores"},
     {"clustering"},
     {"data"},
     {"encoders"},
+    {"models"},
     {"transfer"},
     {"learning"},
     {"multitask", "fewshot"},
@@ -39,6 +40,7 @@ FORBIDDEN = {
     "clustering": {"data"},
     "data": {"scores", "clustering"},
     "encoders": {"scores", "clustering"},
+    "models": {"scores", "clustering"},
     "multitask": {"fewshot"},
     "fewshot": {"multitask"},
 }

@@ -21,7 +21,7 @@ from benchmarks.report import SHARED
 
 from robusttc import StoreError, Task, TaskSet, TransferScores
 from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import TrainingSettings
 
 Clustered = tuple[Path, list[str]]
 needs_data = pytest.mark.skipif(

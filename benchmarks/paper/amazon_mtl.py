@@ -28,7 +28,7 @@ from typing import Literal
 from benchmarks.paper.plan import Plan, paper_multitask
 from benchmarks.paper.protocol import main
 from benchmarks.paper.sets import load_amazon
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import TrainingSettings
 
 NAME = "amazon-mtl"
 EPOCHS = 20

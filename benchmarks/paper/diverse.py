@@ -10,7 +10,7 @@ from __future__ import annotations
 from benchmarks.paper.plan import Plan, paper_fewshot, paper_multitask
 from benchmarks.paper.protocol import main
 from benchmarks.paper.sets import load_diverse
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import TrainingSettings
 
 NAME = "diverse"
 

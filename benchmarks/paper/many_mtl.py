@@ -15,7 +15,7 @@ from __future__ import annotations
 from benchmarks.paper.plan import Plan, paper_fewshot, paper_multitask
 from benchmarks.paper.protocol import main
 from benchmarks.paper.sets import load_many
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import TrainingSettings
 
 NAME = "many-mtl"
 SCORES = 100_000

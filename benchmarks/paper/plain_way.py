@@ -20,13 +20,11 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.encoding import TorchWay
+from benchmarks.torch_training import ConvolutionModule, train_with_torch
 from robusttc import TaskSet
-from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.model import TrainedModel
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.torch_training import ConvolutionModule, train_with_torch
+from robusttc.models import ConvolutionLayer, TrainedModel, TrainingSettings
 from robusttc.random import numpy_generator
 
 __all__ = ["PlainWay", "Sampled"]

@@ -9,9 +9,9 @@ from typing import Literal
 from benchmarks.paper.sets import Data
 from benchmarks.paper.table import Setting
 from robusttc import TaskSet
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.settings import default_settings as fewshot_settings
+from robusttc.models import TrainingSettings
 from robusttc.multitask.settings import PAPER, MultiTaskSettings
 
 __all__ = ["Learning", "NumberOfClusters", "Plan", "paper_fewshot", "paper_multitask"]

@@ -11,10 +11,10 @@ from threadpoolctl import threadpool_limits
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.settings import check_choice
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.learning.verdict import Setting, Verdict
 from robusttc.multitask.assessment import assess_multitask
+from robusttc.params import Choice, check_param
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
 
@@ -73,7 +73,7 @@ def assess_clusters(
     >>> assess_clusters(tasks, [0, 0, 1, 1], encoder=FeatureEncoder(rows)).clusters_help
     False
     """
-    check_choice("setting", setting, get_args(Setting))
+    check_param("setting", setting, Choice(*get_args(Setting)))
     seed = run_seed(random_state)
     with threadpool_limits(1):
         ready = make_encoder(encoder)

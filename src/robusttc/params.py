@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from robusttc.errors import UsageError, nearest_name, quote
 
-__all__ = ["Boolean", "Choice", "Constraint", "Integer", "Nothing", "Number", "check_param", "check_params"]
+__all__ = [
+    "Boolean",
+    "Choice",
+    "Constraint",
+    "Integer",
+    "Nothing",
+    "Number",
+    "Settings",
+    "check_param",
+    "check_params",
+]
 
 
 @dataclass(frozen=True)
@@ -150,3 +163,56 @@ def check_params(values: Mapping[str, Any], constraints: Mapping[str, tuple[Cons
     """
     for name, allowed in constraints.items():
         check_param(name, values[name], *allowed)
+
+
+class Settings:
+    """Base of frozen dataclasses of settings: a fingerprint, and changes that refuse misspelt names.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Speed(Settings):
+    ...     limit: int = 50
+    >>> Speed().replace(limit=30), Speed(50).fingerprint == Speed().fingerprint
+    (Speed(limit=30), True)
+    """
+
+    __slots__ = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all values: equal fingerprints, equal settings."""
+        values: Any = self
+        text = json.dumps(dataclasses.asdict(values), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the same settings with some values changed.
+
+        Raises
+        ------
+        UsageError
+            If there is no setting of such a name, or a value cannot be used.
+        """
+        values: Any = self
+        known = [field.name for field in dataclasses.fields(values)]
+        for name in changes:
+            if name not in known:
+                nearest = nearest_name(name, known)
+                raise UsageError(
+                    "there is no such setting",
+                    got=quote(name),
+                    expected=f"one of {', '.join(known)}",
+                    todo=f"did you mean {quote(nearest)}?" if nearest else None,
+                )
+        changed: Self = dataclasses.replace(values, **changes)
+        return changed
+
+    def _check(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
+        """Check the values, and turn NumPy's numbers into Python's: equal settings, equal fingerprints."""
+        for name, allowed in constraints.items():
+            value = getattr(self, name)
+            check_param(name, value, *allowed)
+            kind = next(type(constraint) for constraint in allowed if constraint.accepts(value))
+            if kind in (Integer, Number):
+                object.__setattr__(self, name, int(value) if kind is Integer else float(value))

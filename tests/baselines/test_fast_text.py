@@ -10,8 +10,8 @@ from robusttc.data.taskset import TaskSet
 from robusttc.data.token_array import TokenArray
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.softmax import fit_softmax
 from robusttc.errors import UsageError
+from robusttc.models import fit_softmax
 
 VECTORS = np.array([[0, 0], [1, 2], [3, 4], [5, 6]], dtype=np.float32)
 WORDS = WordInputs(TokenArray([1, 2, 1, 2, 3], [0, 4, 4, 5]), VECTORS)

@@ -16,9 +16,9 @@ from robusttc.baselines.prototypes import PrototypeBaseline
 from robusttc.baselines.single_task import SingleTaskBaseline
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.fewshot.protocol import make_few_shot
+from robusttc.models import TrainingSettings
 
 QUICK = TrainingSettings(width=16, epochs=10, min_steps=60)
 Make = Callable[..., OwnTaskBaseline]

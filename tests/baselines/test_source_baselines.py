@@ -16,10 +16,10 @@ from robusttc.baselines.task_mixture import TaskMixtureBaseline, keep_largest
 from robusttc.data.synthetic import make_planted_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.fewshot.protocol import few_shot_rows, make_few_shot
 from robusttc.fewshot.settings import default_settings
+from robusttc.models import TrainingSettings
 from robusttc.multitask.settings import MultiTaskSettings
 
 QUICK = TrainingSettings(width=24, epochs=10, min_steps=100)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from robusttc.baselines.sparse_softmax import fit_sparse_softmax
-from robusttc.encoders.softmax import NEVER, fit_softmax
+from robusttc.models import NEVER, fit_softmax
 
 
 @pytest.mark.parametrize("seed", range(4))

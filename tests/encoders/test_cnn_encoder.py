@@ -14,10 +14,9 @@ from robusttc.data.tokens import tokenize
 from robusttc.data.vectors import load_word_vectors
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.layer import new_layer
 from robusttc.encoders.piece_vectors import piece_word_vectors
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import WordVectorsError
+from robusttc.models import TrainingSettings, new_layer
 from robusttc.progress import ProgressEvent
 
 TASKS = TaskSet(

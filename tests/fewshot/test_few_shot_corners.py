@@ -14,7 +14,6 @@ from robusttc.data.token_array import TokenArray
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import StoreError, UsageError
 from robusttc.fewshot.adapting import Support, adapt_blend
 from robusttc.fewshot.assessment import assess_fewshot
@@ -31,6 +30,7 @@ from robusttc.fewshot.scenes import set_scene
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings, default_settings
 from robusttc.fewshot.spaces import Metrics, Space
 from robusttc.learning.model_files import read_model_folder, write_model_folder
+from robusttc.models import TrainingSettings
 
 QUICK = FewShotSettings(metric=MetricSettings(steps=3), rehearsals=1)
 

@@ -15,7 +15,6 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import UsageError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.model import FewShotModel
@@ -23,6 +22,7 @@ from robusttc.fewshot.protocol import make_few_shot
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.fewshot.sources import make_ready
 from robusttc.learning.label_words import name_as_text
+from robusttc.models import TrainingSettings
 from robusttc.progress import Progress
 
 PAPER = FewShotSettings(

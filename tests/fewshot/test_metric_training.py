@@ -9,16 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.adam import RowGradients
-from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import DenseInputs, WordInputs
-from robusttc.encoders.layer import Layer, new_layer
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UsageError
 from robusttc.fewshot.episodes import Episode, SourceRows, draw_episode, usable_sources
 from robusttc.fewshot.losses import matching_loss, prototype_loss
 from robusttc.fewshot.metric import episode_gradients, train_metric
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.models import DenseLayer, Layer, RowGradients, TrainingSettings, new_layer
 
 Floats = NDArray[np.float64]
 SEEDS = [0, 1, 2]

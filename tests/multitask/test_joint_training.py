@@ -9,8 +9,8 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.errors import DataError, UnknownTaskError, UsageError
+from robusttc.models import head_gradients
 from robusttc.multitask.joint import TaskPart, train_jointly
-from robusttc.multitask.joint_kernels import classifier_gradients
 from robusttc.multitask.settings import MultiTaskSettings, default_settings, paper_settings
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.multitask.task_rows import make_parts
@@ -67,7 +67,7 @@ def test_gradients_are_those_of_finite_differences(seed: int, smoothing: float) 
                 total -= target @ logs
         return total / 7
 
-    value, gradient, labels, weight_gradient, bias_gradient = classifier_gradients(
+    value, gradient, labels, weight_gradient, bias_gradient = head_gradients(
         representation, row_starts, starts, ends, codes, weight, bias, smoothing
     )
     assert labels.tolist() == [2, 3, 4, 6, 7]

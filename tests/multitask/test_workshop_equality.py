@@ -16,11 +16,11 @@ from planted_vectors import make_planted_vectors
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DoubtWarning, UsageError, WorkError
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.models import TrainingSettings
 from robusttc.multitask.assessment import assess_multitask
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.retraining import retrain_culprits

@@ -15,9 +15,9 @@ from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.vector_cache import VectorCache
 from robusttc.errors import DataError, UsageError
+from robusttc.models import TrainingSettings
 from robusttc.transfer.calibration import (
     UnitRates,
     choose_strata,

@@ -16,8 +16,8 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, RobustTCError, UnknownTaskError, UsageError
+from robusttc.models import TrainingSettings
 from robusttc.progress import Progress, ProgressEvent
 from robusttc.scores import TransferScores
 from robusttc.transfer.blocks import score_block

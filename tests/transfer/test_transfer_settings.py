@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import UsageError
+from robusttc.models import TrainingSettings
 from robusttc.transfer.settings import MEASURES, TransferSettings
 
 

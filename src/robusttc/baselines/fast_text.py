@@ -16,8 +16,8 @@ from robusttc.baselines.task_model import Floats, normalise_shares
 from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
-from robusttc.encoders.products import multiply_rows
 from robusttc.errors import UsageError, quote
+from robusttc.models import multiply_rows
 from robusttc.random import RandomState
 
 __all__ = ["FastTextBaseline"]

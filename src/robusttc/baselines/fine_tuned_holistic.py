@@ -14,9 +14,7 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.layer import Layer
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.softmax import fit_softmax
+from robusttc.models import Layer, fit_softmax, multiply_rows
 from robusttc.multitask.components import train_copies
 from robusttc.multitask.settings import MultiTaskSettings, paper_settings
 from robusttc.multitask.task_rows import make_parts

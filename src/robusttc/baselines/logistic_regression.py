@@ -14,8 +14,7 @@ from robusttc.baselines.task_model import Floats, normalise_shares, require_vect
 from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.softmax import fit_softmax
+from robusttc.models import fit_softmax, multiply_rows
 from robusttc.random import RandomState
 
 __all__ = ["LogisticRegressionBaseline"]
@@ -38,7 +37,7 @@ class LogisticRegressionBaseline(OwnTaskBaseline):
     encoder
         ``sentence``, or an encoder that gives one vector a row.
     C
-        The inverse strength of the penalty (that of `robusttc.encoders.softmax`), or ``auto``: chosen at
+        The inverse strength of the penalty (that of `robusttc.models.softmax`), or ``auto``: chosen at
         `fit`; `adapt` without `fit` takes 30, or 1000 with `few_shot`.
     balanced
         Whether every label counts alike.

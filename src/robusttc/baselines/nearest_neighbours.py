@@ -14,7 +14,7 @@ from robusttc.baselines.task_model import Floats, require_vectors, unit_rows
 from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.products import multiply_rows
+from robusttc.models import multiply_rows
 from robusttc.random import RandomState
 
 __all__ = ["NearestNeighbourBaseline"]

@@ -14,8 +14,7 @@ from robusttc.baselines.task_model import Floats, normalise_shares, require_vect
 from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.softmax import NEVER
+from robusttc.models import NEVER, multiply_rows
 from robusttc.random import RandomState
 
 __all__ = ["PrototypeBaseline"]

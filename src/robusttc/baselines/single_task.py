@@ -12,10 +12,8 @@ from robusttc.baselines.own_task import OwnTaskBaseline
 from robusttc.data.task import Task
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.model import TrainedModel
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.single_task import HEAD_C, train_single_task
 from robusttc.errors import UsageError, quote
+from robusttc.models import HEAD_C, TrainedModel, TrainingSettings, train_single_task
 from robusttc.random import RandomState
 
 __all__ = ["SingleTaskBaseline"]
@@ -27,7 +25,7 @@ class SingleTaskBaseline(OwnTaskBaseline):
     The paper trains a convolution of window 5 and 200 filters for every task on its own, from GloVe vectors,
     with early stopping. Deviation: there is no early stopping, and a second classifier is fitted to
     convergence on the trained representation; on small tasks both are clearly better, and a weak baseline
-    would make every gain an illusion (see `robusttc.encoders.single_task`; ``head_c=None`` leaves the second
+    would make every gain an illusion (see `robusttc.models.training`; ``head_c=None`` leaves the second
     classifier out).
 
     Parameters
@@ -35,8 +33,7 @@ class SingleTaskBaseline(OwnTaskBaseline):
     encoder
         ``cnn``, ``sentence``, or an encoder.
     settings
-        How to train; None takes `TrainingSettings`'s default values. `robusttc.encoders.tuning.tune` chooses
-        them on validation rows.
+        How to train; None takes `TrainingSettings`'s default values.
     head_c
         The inverse strength of the penalty of the second classifier; None leaves it out.
     vectors, model, device
@@ -89,5 +86,4 @@ class SingleTaskBaseline(OwnTaskBaseline):
             settings=value,
             seed=seed,
             head_c=self.head_c,
-            device=self.device,
         )

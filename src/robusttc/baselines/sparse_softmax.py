@@ -1,6 +1,6 @@
 r"""A softmax classifier on dense and sparse features side by side, fitted to convergence.
 
-The objective is that of `robusttc.encoders.softmax`, with the same C and the same weights of labels:
+The objective is that of `robusttc.models.softmax`, with the same C and the same weights of labels:
 
 .. math:: C \sum_i c_i\, \mathrm{cross\ entropy}_i + \frac12 \|W\|^2,
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from robusttc.encoders.softmax import NEVER
+from robusttc.models import NEVER
 
 __all__ = ["fit_sparse_softmax"]
 

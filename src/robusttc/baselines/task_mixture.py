@@ -14,13 +14,10 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.layer import Layer
-from robusttc.encoders.model import TrainedModel
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.single_task import HEAD_C, train_single_task
 from robusttc.errors import UsageError, quote
 from robusttc.fewshot.matching import leave_one_out_matching, match, scorable_rows
 from robusttc.fewshot.mixture import learn_mixture
+from robusttc.models import HEAD_C, Layer, TrainedModel, TrainingSettings, train_single_task
 from robusttc.progress import Progress, report
 from robusttc.random import RandomState
 
@@ -100,7 +97,7 @@ class TaskMixtureBaseline(SourceBaseline):
         self.source_models_: dict[str, TrainedModel] = {}
         for task in tasks:
             self.source_models_[task.name] = train_single_task(
-                task, prepared, settings=settings, seed=seed, head_c=HEAD_C, device=self.device
+                task, prepared, settings=settings, seed=seed, head_c=HEAD_C
             )
             report(progress, "models", len(self.source_models_), len(tasks), "tasks", task.name)
         self._label_sets = {task.label_names for task in tasks}

@@ -7,7 +7,7 @@ An encoder, as transfer, multi-task and few-shot learning see it, is three thing
 * a *trained layer*, one a task or one a cluster: it maps them to a representation;
 * a *classifier* on the representation, one a task.
 
-This module is about the first; `robusttc.encoders.layer` is about the second. The frozen part knows nothing
+This module is about the first; `robusttc.models` is about the second. The frozen part knows nothing
 of labels, so one computed on all rows tells nothing about them.
 """
 

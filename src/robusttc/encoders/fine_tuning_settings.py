@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, quote
+from robusttc.params import Settings
 
 __all__ = ["FineTuningSettings"]
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.training import train_model
 from robusttc.fewshot.gate import Evidence, Gate, Marks, find_evidence
 from robusttc.fewshot.heads import fit_prototypes, fit_regression, leave_one_out_prototypes
 from robusttc.fewshot.matching import leave_one_out_matching, scorable_rows
@@ -22,6 +21,7 @@ from robusttc.fewshot.mixture import learn_mixture
 from robusttc.fewshot.parts import LinearPart, MatchingPart, Part
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.spaces import Metrics, Space
+from robusttc.models import train_model
 from robusttc.random import numpy_generator
 
 __all__ = ["Adapted", "Support", "adapt_blend", "adapt_paper", "adapt_pooled"]

@@ -19,7 +19,6 @@ from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.paired import PairedEncoder
 from robusttc.encoders.reading import VectorReader
-from robusttc.encoders.settings import check_choice
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.fewshot.adapting import Support
 from robusttc.fewshot.assessment import assess_fewshot, find_clusters
@@ -37,6 +36,7 @@ from robusttc.fewshot.trusting import borrow_temperature, fit_temperatures, lear
 from robusttc.learning.label_words import carries_words, label_words, name_as_text
 from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
+from robusttc.params import Choice, check_param
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
 from robusttc.work.units import Workshop
@@ -390,10 +390,10 @@ class ClusterFewShot:
     def _check(self, tasks: TaskSet) -> None:
         if not isinstance(tasks, TaskSet):
             raise UsageError("tasks cannot be used", got=quote(type(tasks).__name__), expected="a TaskSet")
-        check_choice("strategy", self.strategy, ("blend", "paper"))
-        check_choice("clusters", self.clusters, ("auto", "always", "never"))
+        check_param("strategy", self.strategy, Choice("blend", "paper"))
+        check_param("clusters", self.clusters, Choice("auto", "always", "never"))
         if self.tune is not None:
-            check_choice("tune", self.tune, ("encoder",))
+            check_param("tune", self.tune, Choice("encoder"))
         if self.threshold != "auto":
             check_number("threshold", self.threshold, 1.0)
         if self.settings is not None and not isinstance(self.settings, FewShotSettings):

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from robusttc.encoders.reading import Reader, reader_from
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.fewshot.gate import Gate, Marks
 from robusttc.fewshot.knowledge import Knowledge
@@ -29,6 +28,7 @@ from robusttc.fewshot.trusting import Trust
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 from robusttc.learning.scope import ScopeModel
 from robusttc.learning.verdict import Verdict
+from robusttc.models import TrainingSettings
 
 __all__ = ["Fitted", "load_fitted", "save_fitted"]
 

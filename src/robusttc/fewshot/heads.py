@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.softmax import fit_softmax
 from robusttc.fewshot.losses import softmax_rows, sum_rows, unit_rows
+from robusttc.models import fit_softmax
 
 __all__ = ["LinearHead", "fit_prototypes", "fit_regression", "leave_one_out_prototypes"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.products import multiply_rows
 from robusttc.fewshot.losses import softmax_rows
+from robusttc.models import multiply_rows
 
 __all__ = ["leave_one_out_matching", "match", "scorable_rows"]
 

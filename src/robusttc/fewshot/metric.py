@@ -14,15 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders.adam import Adam
-from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.layer import Layer, new_layer
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError
 from robusttc.fewshot.episodes import Episode, SourceRows, draw_episode, usable_sources
 from robusttc.fewshot.losses import matching_loss, prototype_loss
 from robusttc.fewshot.settings import MetricSettings
+from robusttc.models import Adam, DenseLayer, Layer, TrainingSettings, new_layer
 from robusttc.progress import Progress, report
 from robusttc.random import numpy_generator
 

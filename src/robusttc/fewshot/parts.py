@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.layer import Layer, layer_from_parameters
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.fewshot.heads import LinearHead
 from robusttc.fewshot.losses import softmax_rows
 from robusttc.fewshot.matching import match
 from robusttc.fewshot.spaces import Space
+from robusttc.models import DenseLayer, Layer, TrainingSettings, layer_from_parameters, multiply_rows
 
 __all__ = ["LinearPart", "MatchingPart", "Part", "describe_layer", "describe_part", "layer_from", "part_from"]
 

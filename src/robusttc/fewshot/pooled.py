@@ -12,11 +12,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.softmax import fit_softmax
-from robusttc.encoders.training import train_model
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.parts import LinearPart
 from robusttc.fewshot.settings import FewShotSettings
+from robusttc.models import fit_softmax, train_model
 from robusttc.random import numpy_generator
 
 __all__ = ["train_pooled"]

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from robusttc.encoders.settings import TrainingSettings, check_choice
-from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, quote
+from robusttc.models import TrainingSettings
+from robusttc.params import Choice, Settings, check_param
 
 __all__ = ["FewShotSettings", "Loss", "MetricSettings", "Strategy", "Tuned", "default_settings"]
 
@@ -63,7 +63,7 @@ class MetricSettings(Settings):
     names: float = 0.5
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, get_args(Loss))
+        check_param("loss", self.loss, Choice(*get_args(Loss)))
         for name, smallest in (
             ("steps", 0),
             ("tasks_a_step", 1),

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.layer import Layer
 from robusttc.errors import UsageError, quote
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.losses import unit_rows
 from robusttc.fewshot.name_map import fit_name_map, place_names
 from robusttc.fewshot.settings import FewShotSettings
+from robusttc.models import Layer
 
 __all__ = ["Metrics", "Space", "make_space"]
 

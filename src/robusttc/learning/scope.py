@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.encoders.products import multiply_rows
 from robusttc.errors import DataError, StoreError, UsageError, quote
 from robusttc.learning.logistic import fit_logistic, squash
+from robusttc.models import multiply_rows
 
 __all__ = ["ScopeExample", "ScopeModel", "auroc", "fit_scope"]
 

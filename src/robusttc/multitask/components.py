@@ -8,16 +8,19 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.layer import layer_from_parameters
-from robusttc.encoders.model import TrainedModel
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.single_task import HEAD_C, add_converged_head
-from robusttc.encoders.softmax import fit_softmax
-from robusttc.encoders.training import train_model
 from robusttc.errors import UsageError
+from robusttc.models import (
+    HEAD_C,
+    ConvolutionLayer,
+    TrainedModel,
+    TrainingSettings,
+    add_converged_head,
+    fit_softmax,
+    layer_from_parameters,
+    multiply_rows,
+    train_model,
+)
 from robusttc.multitask.joint import TaskPart, train_jointly
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel, softmax
@@ -81,7 +84,7 @@ def fit_own(
     """Fit the model of one task alone, on its training rows.
 
     On vectors it is class-balanced softmax regression, converged; on words a convolution of its own (see
-    `robusttc.encoders.single_task`). Nothing but these rows has an influence.
+    `robusttc.models.training`). Nothing but these rows has an influence.
 
     Examples
     --------

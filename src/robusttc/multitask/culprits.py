@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.adam import Gradients, RowGradients
 from robusttc.encoders.inputs import FrozenInputs
+from robusttc.models import Gradients, RowGradients, head_gradients
 from robusttc.multitask.components import Shared, train_copies
 from robusttc.multitask.fitting import uses
 from robusttc.multitask.joint import TaskPart
-from robusttc.multitask.joint_kernels import classifier_gradients
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.multitask.task_rows import deal_all_folds, make_part
@@ -138,7 +137,7 @@ def layer_gradient(model: SharedModel, inputs: FrozenInputs, part: TaskPart) -> 
         return np.zeros(1)
     representation = model.layer.forward(inputs, items)
     place = np.array([model.names.index(part.name)])
-    _, gradient, *_ = classifier_gradients(
+    _, gradient, *_ = head_gradients(
         representation,
         np.array([0, len(items)]),
         model.starts[place],

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.settings import check_choice
 from robusttc.errors import UsageError, quote
 from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.bench import Bench
@@ -33,6 +32,7 @@ from robusttc.multitask.task_rows import check_learnable
 from robusttc.multitask.training_data import TrainingData, prepare_tasks
 from robusttc.multitask.trust import TrustReport, look_at_trust
 from robusttc.multitask.units import STAGE
+from robusttc.params import Choice, check_param
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
 from robusttc.stats import Estimate
@@ -358,7 +358,7 @@ class ClusterMultiTask:
         UsageError
             If nothing was held out (``paper``), or the training data is not there.
         """
-        check_choice("culprits", culprits, ("estimate", "retrain", "none"))
+        check_param("culprits", culprits, Choice("estimate", "retrain", "none"))
         fitted = self._need()
         data = getattr(self, "_data", None)
         with threadpool_limits(1):
@@ -398,10 +398,10 @@ class ClusterMultiTask:
     def _check(self, tasks: TaskSet) -> None:
         if not isinstance(tasks, TaskSet):
             raise UsageError("tasks cannot be used", got=quote(type(tasks).__name__), expected="a TaskSet")
-        check_choice("strategy", self.strategy, ("blend", "paper"))
-        check_choice("clusters", self.clusters, ("auto", "always", "never"))
+        check_param("strategy", self.strategy, Choice("blend", "paper"))
+        check_param("clusters", self.clusters, Choice("auto", "always", "never"))
         if self.tune is not None:
-            check_choice("tune", self.tune, ("encoder",))
+            check_param("tune", self.tune, Choice("encoder"))
         if self.settings is not None and not isinstance(self.settings, MultiTaskSettings):
             raise UsageError(
                 "settings cannot be used", got=quote(self.settings), expected="MultiTaskSettings or None"

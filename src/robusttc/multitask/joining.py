@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.learning.bench import name_tasks
 from robusttc.learning.folds import deal_folds
+from robusttc.models import ConvolutionLayer
 from robusttc.multitask.components import OwnModel, Shared, describe_own, fit_own, train_copies
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.new_heads import Head, HeadRows, first_head, train_head

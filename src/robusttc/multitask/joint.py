@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.layer import Layer, new_layer
-from robusttc.encoders.schedule import new_head
-from robusttc.encoders.softmax import fit_softmax
 from robusttc.errors import DataError, quote
+from robusttc.models import Layer, fit_softmax, new_head, new_layer
 from robusttc.multitask.joint_steps import TaskPart, Trainer
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel

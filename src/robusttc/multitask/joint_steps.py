@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.adam import Adam, Gradients, RowGradients
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.multitask.joint_kernels import classifier_gradients
+from robusttc.models import Adam, Batch, Heads, train_steps
 from robusttc.multitask.label_sharing import SharedLabels, label_groups
 from robusttc.multitask.sampling import draw_rows, expected_counts, make_steps
 from robusttc.multitask.settings import MultiTaskSettings
@@ -73,14 +72,12 @@ class Trainer:
         self.inputs, self.parts, self.model = inputs, parts, model
         self.settings, self.generator = settings, generator
         self.rate = settings.start_learning_rate if is_start else settings.learning_rate
-        self.optimiser = Adam(model.layer.parameters(), learning_rate=self.rate)
-        # The bias as rows of one number, a view: only those of the tasks in a step move.
-        heads = {"weight": model.weight, "bias": model.bias[:, None]}
-        self.head_optimiser = Adam(heads, learning_rate=self.rate * settings.head_rate)
-        self.shared_labels: SharedLabels | None = None
+        decay = settings.weight_decay
+        self.optimiser = Adam(model.layer.parameters(), learning_rate=self.rate, weight_decay=decay)
+        self.heads = Heads(model.weight, model.bias, weight_decay=decay)
         if settings.share_labels and all(len(part.label_names) == part.n_labels for part in parts):
             names = [name for part in parts for name in part.label_names]
-            self.shared_labels = SharedLabels(
+            self.heads = SharedLabels(
                 label_groups(names), model.weight, model.bias, own_rate=settings.own_rate
             )
         self.counts = [
@@ -103,75 +100,33 @@ class Trainer:
             tasks_a_step=self.tasks_a_step,
             generator=self.generator,
         )
-        for tasks, rows in steps:
-            self.make_step(tasks, rows)
-        if self.shared_labels is not None:
-            self.shared_labels.refresh(0, len(self.model.bias))
-
-    def make_step(self, tasks: Numbers, rows: Sequence[Numbers]) -> None:
-        """Train on some rows of some tasks."""
-        settings, model, layer = self.settings, self.model, self.model.layer
-        if settings.decay:
-            # Rounding can make an epoch one step longer: the last ones stand still.
-            share = min(1.0, self.optimiser.n_steps / self.n_steps)
-            rate = self.rate * 0.5 * (1 + float(np.cos(np.pi * share)))
-            self.optimiser.learning_rate = rate
-            self.head_optimiser.learning_rate = rate * settings.head_rate
-        items = np.concatenate([self.parts[task].items[own] for task, own in zip(tasks, rows, strict=True)])
-        codes = np.concatenate([self.parts[task].codes[own] for task, own in zip(tasks, rows, strict=True)])
-        row_starts = np.cumsum([0, *(len(own) for own in rows)])
-        if self.shared_labels is not None:
-            for task in tasks:
-                self.shared_labels.refresh(int(model.starts[task]), int(model.ends[task]))
-        representation = layer.forward(self.inputs, items)
-        dropped = representation
-        kept: Floats | None = None
-        if settings.dropout > 0:
-            draws = self.generator.random(representation.shape, dtype=np.float32)
-            scale = np.float32(1 / (1 - settings.dropout))
-            kept = np.asarray((draws >= np.float32(settings.dropout)) * scale, dtype=np.float32)
-            dropped = representation * kept
-        _, gradient, labels, weight_gradient, bias_gradient = classifier_gradients(
-            dropped,
-            row_starts,
-            model.starts[tasks],
-            model.ends[tasks],
-            codes,
-            model.weight,
-            model.bias,
-            settings.smoothing,
+        train_steps(
+            self.inputs,
+            self.model.layer,
+            self.heads,
+            (self.batch_of(tasks, rows) for tasks, rows in steps),
+            optimiser=self.optimiser,
+            dropout=self.settings.dropout,
+            generator=self.generator,
+            smoothing=self.settings.smoothing,
+            head_rate=self.settings.head_rate,
+            rate_at=self.rate_at if self.settings.decay else None,
         )
-        if kept is not None:
-            gradient *= kept
-        self.move(self.optimiser, layer.backward(gradient))
-        if self.shared_labels is not None:
-            self.shared_labels.step(
-                labels, weight_gradient, bias_gradient, learning_rate=self.head_optimiser.learning_rate
-            )
-        else:
-            self.move(
-                self.head_optimiser,
-                {
-                    "weight": RowGradients(labels, weight_gradient),
-                    "bias": RowGradients(labels, bias_gradient[:, None]),
-                },
-            )
+        self.heads.refresh(0, len(self.model.bias))
 
-    def move(self, optimiser: Adam, gradients: Gradients) -> None:
-        """Make one step."""
-        if self.settings.weight_decay > 0:
-            shrink(optimiser, gradients, self.settings.weight_decay)
-        optimiser.step(gradients)
+    def batch_of(self, tasks: Numbers, rows: Sequence[Numbers]) -> Batch:
+        """Put together some rows of some tasks."""
+        pairs = list(zip(tasks, rows, strict=True))
+        return Batch(
+            np.concatenate([self.parts[task].items[own] for task, own in pairs]),
+            np.concatenate([self.parts[task].codes[own] for task, own in pairs]),
+            np.cumsum([0, *(len(own) for own in rows)]),
+            self.model.starts[tasks],
+            self.model.ends[tasks],
+        )
 
-
-def shrink(optimiser: Adam, gradients: Gradients, weight_decay: float) -> None:
-    """Take a little of every weight that moves; biases and word vectors keep theirs."""
-    factor = np.float32(1 - optimiser.learning_rate * weight_decay)
-    for name, gradient in gradients.items():
-        if name in ("bias", "vectors"):
-            continue
-        array = optimiser.parameters[name]
-        if isinstance(gradient, RowGradients):
-            array[gradient.rows] *= factor
-        else:
-            array *= factor
+    def rate_at(self, n_steps: int) -> float:
+        """Return the step size after so many steps: it falls to 0 with a cosine."""
+        # Rounding can make an epoch one step longer: the last ones stand still.
+        share = min(1.0, n_steps / self.n_steps)
+        return self.rate * 0.5 * (1 + float(np.cos(np.pi * share)))

@@ -18,9 +18,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.compiling import compiled
-from robusttc.encoders.adam import Adam, RowGradients
 from robusttc.learning.label_words import label_words
+from robusttc.models import Adam, Heads, RowGradients, compiled
 
 __all__ = ["SharedLabels", "label_groups", "label_key"]
 
@@ -53,7 +52,7 @@ def label_groups(label_names: Sequence[str]) -> Numbers:
     return groups.astype(np.int64)
 
 
-class SharedLabels:
+class SharedLabels(Heads):
     """The classifiers of all tasks as sums of a shared and an own part, and the state of their training.
 
     Parameters

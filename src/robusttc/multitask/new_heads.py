@@ -13,10 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.adam import Adam
-from robusttc.encoders.schedule import new_head
-from robusttc.encoders.softmax import fit_softmax
-from robusttc.multitask.joint_kernels import classifier_gradients
+from robusttc.models import Adam, fit_softmax, head_gradients, new_head
 from robusttc.multitask.label_sharing import label_key
 from robusttc.multitask.sampling import draw_rows, expected_counts
 from robusttc.multitask.settings import MultiTaskSettings
@@ -204,7 +201,7 @@ def make_step(
     if settings.dropout > 0:
         kept = generator.random(representation.shape, dtype=np.float32) >= np.float32(settings.dropout)
         representation = representation * kept * np.float32(1 / (1 - settings.dropout))
-    _, _, _, of_weight, of_bias = classifier_gradients(
+    _, _, _, of_weight, of_bias = head_gradients(
         np.ascontiguousarray(representation, dtype=np.float32),
         np.array([0, len(chosen)]),
         np.zeros(1, dtype=np.int64),

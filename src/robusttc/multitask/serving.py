@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.reading import Reader
 from robusttc.errors import UnknownTaskError
 from robusttc.learning.calibration import sharpen
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.scope import ScopeModel
+from robusttc.models import TrainedModel
 from robusttc.multitask.components import COMPONENTS, OwnModel, Shared
 from robusttc.multitask.label_power import tilt
 from robusttc.multitask.weighing import Weights, weigh

@@ -9,9 +9,9 @@ from typing import get_args
 import numpy as np
 
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
-from robusttc.encoders.settings import Activation, Embeddings, TrainingSettings, check_choice
-from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, quote
+from robusttc.models import Activation, Embeddings, TrainingSettings
+from robusttc.params import Choice, Settings, check_param
 
 __all__ = ["PAPER", "MultiTaskSettings", "default_settings", "paper_settings"]
 
@@ -23,7 +23,7 @@ class MultiTaskSettings(Settings):
     Parameters
     ----------
     width, window, embeddings, activation, dropout
-        The layer, as in `robusttc.encoders.settings.TrainingSettings`.
+        The layer, as in `robusttc.models.TrainingSettings`.
     epochs
         How many epochs a model over all tasks, or over a cluster from scratch, is trained.
     min_steps
@@ -125,8 +125,8 @@ class MultiTaskSettings(Settings):
             if not isinstance(value, bool | np.bool_):
                 raise UsageError(f"{name} cannot be used", got=quote(value), expected="True or False")
             object.__setattr__(self, name, bool(value))
-        check_choice("embeddings", self.embeddings, get_args(Embeddings))
-        check_choice("activation", self.activation, get_args(Activation))
+        check_param("embeddings", self.embeddings, Choice(*get_args(Embeddings)))
+        check_param("activation", self.activation, Choice(*get_args(Activation)))
 
     def count_epochs(self, steps_an_epoch: int, *, is_start: bool = False) -> int:
         """Give the number of epochs of a training; see `min_steps`, which a start from shared cuts too."""

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.layer import Layer, layer_from_parameters
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import UnknownTaskError
+from robusttc.models import Layer, TrainingSettings, layer_from_parameters, multiply_rows
 
 __all__ = ["SharedModel", "softmax"]
 
@@ -45,7 +43,7 @@ class SharedModel:
 
     Examples
     --------
-    >>> from robusttc.encoders.dense import DenseLayer
+    >>> from robusttc.models import DenseLayer
     >>> from robusttc.encoders.inputs import DenseInputs
     >>> eye, zero = np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32)
     >>> model = SharedModel(DenseLayer(eye, zero), ["a"], np.array([0]), np.array([2]), eye, zero)

@@ -24,7 +24,7 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.settings import TrainingSettings
+from robusttc.models import TrainingSettings
 from robusttc.transfer.blocks import score_block
 from robusttc.transfer.pairs import choose_pairs
 from robusttc.transfer.plan import TaskRows, TransferPlan, make_plan
@@ -259,7 +259,6 @@ def measure_rates(
     *,
     settings: TransferSettings,
     seed: int,
-    device: str,
     max_seconds: float,
 ) -> UnitRates:
     """Time the units of work on groups of tasks, small ones first, until the time is up.
@@ -270,22 +269,21 @@ def measure_rates(
         The tasks.
     prepared
         Their frozen part.
-    settings, seed, device
+    settings, seed
         As in the plan.
     max_seconds
         After so many seconds no further group is begun.
     """
     start = begun = time.perf_counter()
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    worked = clock()
-    found = Timings(clock)
+    worked = time.process_time()
+    found = Timings(time.process_time)
     models: list[SourceModel] = []
     with threadpool_limits(limits=1):
         for group in groups:
             if models and time.perf_counter() - start > max_seconds:
                 break
             pairs = choose_pairs(group.names, "all")
-            plan = make_plan(group, prepared, pairs, settings=settings, seed=seed, device=device)
+            plan = make_plan(group, prepared, pairs, settings=settings, seed=seed)
             rows = [prepared.items_of(task.name, task.rows("train", "valid")) for task in group]
             texts = texts_of_items(group, prepared)[np.unique(np.concatenate(rows))]
             if not models:
@@ -297,5 +295,5 @@ def measure_rates(
             size = size_of_texts(texts.tolist())
             for model in models:
                 found.time_block(plan, model, size)
-    waiting = max(1.0, (time.perf_counter() - begun) / max(clock() - worked, 1e-9))
+    waiting = max(1.0, (time.perf_counter() - begun) / max(time.process_time() - worked, 1e-9))
     return found.fit(of_words=isinstance(prepared.inputs, WordInputs), waiting=waiting)

@@ -109,8 +109,7 @@ def estimate_cost(
     if settings.kind == "overlap":
         return estimate_overlap(tasks, missing, n_texts=len(texts), start=start)
     nothing = PreparedTasks(DenseInputs(np.zeros((len(texts), 1), dtype=np.float32)), items)
-    where = "cpu" if device == "auto" else device
-    plan = make_plan(tasks, nothing, missing, settings=settings, seed=seed, device=where)
+    plan = make_plan(tasks, nothing, missing, settings=settings, seed=seed)
     planning = time.perf_counter() - start
     chosen = make_encoder(encoder, vectors=vectors, device=device)
     if not len(missing):
@@ -121,9 +120,7 @@ def estimate_cost(
     groups = sample_groups(tasks, plan, can_shorten=isinstance(chosen, SentenceEncoder | CnnEncoder))
     frozen = cost_of_frozen_part(chosen, texts, groups)
     same = settings.replace(label_sets="identical" if plan.same_labels else "different")
-    rates = measure_rates(
-        groups, frozen.sample, settings=same, seed=seed, device=where, max_seconds=MAX_SECONDS_OF_UNITS
-    )
+    rates = measure_rates(groups, frozen.sample, settings=same, seed=seed, max_seconds=MAX_SECONDS_OF_UNITS)
     plan = replace(plan, inputs=frozen.sample.inputs)  # of which only the kind is asked for from here on
     rounds = plan_rounds(plan, pairs, measured, stop)
     plans = [replace(plan, pairs=each) for each in rounds]

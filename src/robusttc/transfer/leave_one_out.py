@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.compiling import compiled
-from robusttc.encoders.softmax_kernels import exponential_constants, exponentials
+from robusttc.models import compiled
 
 __all__ = ["leave_one_out_brier", "leave_one_out_log_likelihood", "leave_one_out_predictions"]
 
@@ -38,7 +37,32 @@ TEMPERATURE_TOLERANCE = 1e-3
 MAX_TEMPERATURE_ROWS = 256
 LAST_STEP_TOLERANCE = 0.03
 GOLDEN_RATIO = (5**0.5 - 1) / 2
-EXPONENTIAL = exponential_constants(np.dtype(np.float64))
+# For `exponentials`: 1/k! from k = 2 to 10; below 2**-126 a probability is zero for all purposes.
+FACTORIALS = tuple(1.0 / np.cumprod(np.arange(1.0, 11.0))[1:])
+LN_2, SMALLEST_POWER = float(np.log(2)), -126.0
+
+
+@compiled
+def exponentials(values: Floats) -> Floats:
+    """Return the exponentials of numbers up to 0: 2**k, made from its bits, times a polynomial.
+
+    Vector instructions do this an order of magnitude faster than the exponential of the C library; the
+    relative error is below 1e-12.
+    """
+    c2, c3, c4, c5, c6, c7, c8, c9, c10 = FACTORIALS
+    exponents = np.empty(len(values), dtype=np.int64)
+    result = np.empty(len(values))
+    for i in range(len(values)):
+        x = max(values[i] / LN_2, SMALLEST_POWER)
+        k = np.floor(x + 0.5)
+        exponents[i] = (np.int64(k) + 1023) << 52
+        result[i] = (x - k) * LN_2
+    powers = exponents.view(np.float64)
+    for i in range(len(values)):
+        r = result[i]
+        p = c6 + r * (c7 + r * (c8 + r * (c9 + r * c10)))
+        result[i] = powers[i] * (1.0 + r * (1.0 + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * p))))))
+    return result
 
 
 @compiled
@@ -150,20 +174,18 @@ def leave_one_out_log_likelihood(
 ) -> Floats:
     """Give the log-probability of every row's label; see the module."""
     predictions = leave_one_out_predictions(features, codes, n_labels, ridge)
-    return log_probabilities(predictions, codes, EXPONENTIAL)
+    return log_probabilities(predictions, codes)
 
 
 @compiled
-def log_probabilities(predictions: Floats, codes: Codes, constants: Floats) -> Floats:
+def log_probabilities(predictions: Floats, codes: Codes) -> Floats:
     """Give the log-probability of every row's label at the likeliest temperature; changes `predictions`."""
     n, n_labels = predictions.shape
     # The largest prediction is taken off every row once: then no exponential overflows, at any temperature.
     for row in range(n):
         predictions[row] -= predictions[row].max()
-    temperature = likeliest_temperature(predictions, codes, constants)
-    exponents = np.empty(n * n_labels, dtype=np.int64)
-    weights = predictions.ravel() * temperature
-    exponentials(weights, exponents, exponents.view(np.float64), constants)
+    temperature = likeliest_temperature(predictions, codes)
+    weights = exponentials(predictions.ravel() * temperature)
     scores = np.empty(n)
     for row in range(n):
         total = weights[row * n_labels : (row + 1) * n_labels].sum()
@@ -172,7 +194,7 @@ def log_probabilities(predictions: Floats, codes: Codes, constants: Floats) -> F
 
 
 @compiled
-def likeliest_temperature(predictions: Floats, codes: Codes, constants: Floats) -> float:
+def likeliest_temperature(predictions: Floats, codes: Codes) -> float:
     """Find the temperature by Newton's method, on some rows, and then by the last steps on all of them."""
     n = len(predictions)
     rows = np.arange(n)
@@ -184,25 +206,23 @@ def likeliest_temperature(predictions: Floats, codes: Codes, constants: Floats) 
     temperature: float = 3.0
     for _ in range(MAX_NEWTON_STEPS):
         before = temperature
-        temperature = step_temperature(chosen, truth, temperature, constants)
+        temperature = step_temperature(chosen, truth, temperature)
         if abs(temperature / before - 1.0) < TEMPERATURE_TOLERANCE:
             break
     for _ in range(MAX_NEWTON_STEPS if n > len(rows) else 0):
         before = temperature
-        temperature = step_temperature(predictions, codes, temperature, constants)
+        temperature = step_temperature(predictions, codes, temperature)
         if abs(temperature / before - 1.0) < LAST_STEP_TOLERANCE:
             break
     return float(temperature)
 
 
 @compiled
-def step_temperature(predictions: Floats, codes: Codes, temperature: float, constants: Floats) -> float:
+def step_temperature(predictions: Floats, codes: Codes, temperature: float) -> float:
     """Give the temperature after one step of Newton's method in its logarithm."""
     n, n_labels = predictions.shape
     values = predictions.ravel()
-    weights = values * temperature
-    exponents = np.empty(len(values), dtype=np.int64)
-    exponentials(weights, exponents, exponents.view(np.float64), constants)
+    weights = exponentials(values * temperature)
     slope, curvature = 0.0, 0.0
     for row in range(n):
         total, first, second = 0.0, 0.0, 0.0

@@ -18,9 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.compiling import compiled
-from robusttc.encoders.softmax import check_problem
 from robusttc.errors import DataError, UsageError
+from robusttc.models import check_problem, compiled
 
 __all__ = ["logme"]
 

@@ -84,7 +84,7 @@ def measure_transfer(
         one a source and round, ``transfer/round <number>/<its name>``.
     device
         Where a sentence model runs: ``auto`` takes a GPU if there is one. Layers are small and are trained on
-        the CPU unless a device is named.
+        the CPU.
     random_state
         The seed, or a NumPy generator, of which one draw is taken.
     progress
@@ -127,10 +127,11 @@ def measure_transfer(
         if measured is None:
             raise UsageError("there are no pairs to measure", got="an empty list of pairs")
         return among(tasks.names, measured)
-    training_device = "cpu" if device == "auto" else resolve_device(device)
+    if device != "auto":
+        resolve_device(device)  # a misspelt one is refused whatever the encoder
     chosen_encoder = make_encoder(encoder, vectors=vectors, device=device)
     prepared = chosen_encoder.prepare(tasks, splits=("train", "valid"), progress=progress)
-    plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed, device=training_device)
+    plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed)
     del prepared  # the plan has what it needs of it
     rounds = plan_rounds(plan, pairs, measured, stop)
     with Processes(n_workers) if n_workers > 1 and len(plan.sources) > 1 else nullcontext() as processes:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from robusttc.compiling import compiled
+from robusttc.models import compiled
 
 __all__ = ["draw_pairs"]
 

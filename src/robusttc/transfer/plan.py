@@ -79,8 +79,6 @@ class TransferPlan:
         Whether models are used on other tasks as they are, since all tasks have the same labels.
     seed
         The seed of the run.
-    device
-        Where models are trained.
     """
 
     rows: tuple[TaskRows, ...]
@@ -89,7 +87,6 @@ class TransferPlan:
     settings: TransferSettings
     same_labels: bool
     seed: int
-    device: str = "cpu"
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -201,7 +198,6 @@ def make_plan(
     *,
     settings: TransferSettings,
     seed: int,
-    device: str = "cpu",
 ) -> TransferPlan:
     """Put together what the units of work need; of the inputs, those of train and valid alone.
 
@@ -234,4 +230,4 @@ def make_plan(
     renumbered = tuple(
         replace(each, items=items) for each, items in zip(rows, np.split(places, ends), strict=True)
     )
-    return TransferPlan(renumbered, prepared.inputs.take(used), pairs, settings, identical, seed, device)
+    return TransferPlan(renumbered, prepared.inputs.take(used), pairs, settings, identical, seed)

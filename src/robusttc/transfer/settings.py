@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from robusttc.encoders.settings import TrainingSettings
-from robusttc.encoders.settings_base import Settings
 from robusttc.errors import UsageError, quote
+from robusttc.models import TrainingSettings
+from robusttc.params import Settings
 from robusttc.scores import check_choice
 
 __all__ = ["MEASURES", "TransferSettings"]

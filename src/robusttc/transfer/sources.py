@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.layer import Layer
-from robusttc.encoders.model import TrainedModel
-from robusttc.encoders.products import multiply_rows
-from robusttc.encoders.training import train_model
+from robusttc.models import Layer, TrainedModel, multiply_rows, train_model
 from robusttc.random import numpy_generator
 from robusttc.transfer.narrowing import discriminant_directions
 from robusttc.transfer.plan import TransferPlan
@@ -68,7 +65,6 @@ def train_source(plan: TransferPlan, source: int) -> SourceModel:
             n_labels=rows.n_labels,
             settings=settings.training,
             generator=numpy_generator(plan.seed, "model", [rows.name]),
-            device=plan.device,
         )
         layer = model.layer
         if settings.kind == "accuracy" and plan.same_labels:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from robusttc.data.task import Task
 from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.products import multiply_rows
 from robusttc.learning.scope import N_NEIGHBOURS, normalise
+from robusttc.models import multiply_rows
 from robusttc.multitask.components import OwnModel
 from robusttc.run.explain.conflicting import CommonText
 from robusttc.run.explain.corresponding import CrossTables

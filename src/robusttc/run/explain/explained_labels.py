@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.model import TrainedModel
+from robusttc.models import TrainedModel
 from robusttc.multitask.components import OwnModel, fit_own
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.persistence import Fitted

@@ -7,14 +7,17 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders import convolution, convolution_encoding
-from robusttc.encoders.adam import RowGradients
-from robusttc.encoders.convolution import ConvolutionLayer
-from robusttc.encoders.convolution_encoding import encode_texts, find_distinct_rows
 from robusttc.encoders.inputs import DenseInputs, WordInputs
-from robusttc.encoders.layer import Layer, layer_from_parameters, new_layer
-from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UsageError
+from robusttc.models import (
+    ConvolutionLayer,
+    Layer,
+    RowGradients,
+    TrainingSettings,
+    convolution,
+    layer_from_parameters,
+    new_layer,
+)
 
 Floats = NDArray[np.float32]
 
@@ -84,9 +87,7 @@ def test_small_tables_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = layer.represent(inputs)
     rows = np.arange(len(inputs))
     batch = layer.forward(inputs, rows).copy()
-    monkeypatch.setattr(convolution_encoding, "MAX_TABLE_BYTES", 4 * 5 * 16 * 10)  # ten words
     monkeypatch.setattr(convolution, "MAX_TABLE_BYTES", 4 * 5 * 7 * 31)  # seven filters
-    monkeypatch.setattr(convolution_encoding, "GOOD_TABLE_BYTES", 4 * 5 * 16 * 10 * 2)
     assert np.array_equal(layer.represent(inputs), whole)
     np.testing.assert_allclose(layer.forward(inputs, rows), batch, atol=1e-6)
 
@@ -151,17 +152,6 @@ def test_gradients_are_those_of_the_sum(window: int) -> None:
             assert slope == pytest.approx(gradient[at], abs=5e-3)
 
 
-def test_distinct_rows_are_those_of_a_dictionary() -> None:
-    generator = np.random.default_rng(0)
-    lengths = generator.integers(0, 4, 2000)
-    tokens = TokenArray(generator.integers(0, 5, lengths.sum()), np.concatenate([[0], np.cumsum(lengths)]))
-    firsts, places = find_distinct_rows(tokens.ids, tokens.offsets)
-    seen: dict[tuple[int, ...], int] = {}
-    expected = [seen.setdefault(tuple(row.tolist()), len(seen)) for row in tokens]
-    assert places.tolist() == expected
-    assert [tuple(tokens[int(first)].tolist()) for first in firsts] == list(seen)
-
-
 def test_clone_and_parameters_round_trip() -> None:
     inputs = make_inputs(1)
     for trained in (False, True):
@@ -201,14 +191,3 @@ def test_random_embeddings_do_not_look_at_the_given_ones() -> None:
     assert np.array_equal(first, second)
     assert not first[0].any()
     assert np.abs(first).max() <= 0.25
-
-
-def test_other_windows_go_the_same_way_as_five() -> None:
-    """The special way for five words gives the very numbers of the general one."""
-    inputs = make_inputs(9)
-    layer = make_layer(inputs, 9)
-    special = encode_texts(inputs.tokens, inputs.vectors, layer.filters, layer.bias)
-    # A window of seven whose outer places are zero is a window of five.
-    wider = np.zeros((7, *layer.filters.shape[1:]), dtype=np.float32)
-    wider[1:6] = layer.filters
-    assert np.array_equal(encode_texts(inputs.tokens, inputs.vectors, wider, layer.bias), special)

@@ -1,0 +1,35 @@
+"""Devices by their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from robusttc.encoders import device as device_module
+from robusttc.encoders.device import resolve_device
+from robusttc.errors import UsageError
+
+
+def test_devices_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve_device("cpu") == "cpu"
+    monkeypatch.setattr(device_module, "find_devices", lambda: ["cuda:0", "cuda:1", "cpu"])
+    assert resolve_device("auto") == "cuda:0"
+    assert resolve_device("cuda") == "cuda:0"
+    assert resolve_device("cuda:1") == "cuda:1"
+    with pytest.raises(UsageError, match="one of cuda:0, cuda:1, cpu"):
+        resolve_device("mps")
+    with pytest.raises(UsageError, match="one of cuda:0, cuda:1, cpu"):
+        resolve_device("cuda:2")
+    monkeypatch.setattr(device_module, "find_devices", lambda: ["cpu"])
+    assert resolve_device("auto") == "cpu"
+
+
+@pytest.mark.parametrize("wrong", ["cud", "cuda:x", "gpu", "", "CPU"])
+def test_a_device_of_another_name_is_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match="no device of this name"):
+        resolve_device(wrong)
+    with pytest.raises(UsageError, match="Did you mean 'cuda'"):
+        resolve_device("cud")
+
+
+def test_the_devices_of_this_machine_end_in_the_cpu() -> None:
+    assert device_module.find_devices()[-1] == "cpu"
