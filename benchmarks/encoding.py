@@ -31,9 +31,9 @@ from robusttc.data.loading import load_tasks
 from robusttc.data.token_array import TokenArray
 from robusttc.data.tokens import Vocabulary
 from robusttc.data.vectors import load_word_vectors
+from robusttc.encoders import WordInputs
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.convolution_encoding import encode_texts, find_distinct_rows
-from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import pad_rows
 from robusttc.random import numpy_generator

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
+from robusttc.encoders import FrozenInputs, PreparedTasks
 from robusttc.encoders.adam import Adam
-from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.head import head_gradients
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.layer import new_layer
 from robusttc.encoders.schedule import draw_batches, new_head
 from robusttc.encoders.settings import TrainingSettings

@@ -31,10 +31,7 @@ from benchmarks.training import GLOVE, bootstrap_interval
 from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, PreparedTasks, SentenceEncoder
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import HEAD_C, add_converged_head, train_single_task
 from robusttc.encoders.softmax import fit_softmax

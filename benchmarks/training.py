@@ -28,7 +28,7 @@ from benchmarks.report import SHARED, find_data, print_table
 from robusttc.data.loading import load_tasks
 from robusttc.data.tokens import Vocabulary
 from robusttc.data.vectors import load_word_vectors
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import WordInputs
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import train_with_torch

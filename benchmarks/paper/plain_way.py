@@ -21,9 +21,8 @@ from torch.nn import functional
 
 from benchmarks.encoding import TorchWay
 from robusttc import TaskSet
+from robusttc.encoders import PreparedTasks, WordInputs
 from robusttc.encoders.convolution import ConvolutionLayer
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import ConvolutionModule, train_with_torch

@@ -7,11 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders import convolution, convolution_encoding
+from robusttc.encoders import DenseInputs, WordInputs, convolution, convolution_encoding
 from robusttc.encoders.adam import RowGradients
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.convolution_encoding import encode_texts, find_distinct_rows
-from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.layer import Layer, layer_from_parameters, new_layer
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UsageError

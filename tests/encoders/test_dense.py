@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from robusttc.data.token_array import TokenArray
+from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.encoders.dense import DenseLayer
-from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.layer import Layer, layer_from_parameters, new_layer
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.settings import Activation, TrainingSettings

@@ -16,9 +16,7 @@ from sklearn.linear_model import RidgeClassifier
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import FeatureEncoder, PreparedTasks, WordInputs
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import LEANING, load_model, save_model, train_single_task

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders import device as device_module
-from robusttc.encoders.device import resolve_device
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs
+from robusttc.encoders import DenseInputs, FrozenInputs, WordInputs, resolve_device
+from robusttc.encoders import base as device_module
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.torch_training import train_with_torch
 from robusttc.encoders.training import train_model

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
+from robusttc.encoders import DenseInputs, FrozenInputs, WordInputs
 from robusttc.encoders.adam import BETA_1, BETA_2, EPSILON, Adam, RowGradients
 from robusttc.encoders.head import head_gradients
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs
 from robusttc.encoders.schedule import draw_batches
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.training import train_model

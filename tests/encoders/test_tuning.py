@@ -9,7 +9,7 @@ import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.tuning import DENSE_GRID, WORD_GRID, compare, make_candidates, tune
 from robusttc.errors import DataError, RobustTCError, UsageError

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
+from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.encoders.adam import RowGradients
 from robusttc.encoders.dense import DenseLayer
-from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.layer import Layer, new_layer
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UsageError

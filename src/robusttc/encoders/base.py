@@ -252,11 +252,16 @@ class Encoder(ABC):
             f"{kind.__module__}.{kind.__qualname__}:{matrix.shape}".encode() + matrix.tobytes()
         ).hexdigest()
 
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether vectors are kept, so that computing them in advance pays."""
+        return self.cache is not None and self.cache.keeps
+
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | WordInputs:
         """Return one vector per text, float32 of shape (texts, dimensions); nothing is kept."""
 
-    def features(
+    def encode_cached(
         self, texts: Sequence[str], *, keep: bool = True, progress: Progress | None = None
     ) -> FrozenInputs:
         """Encode texts, looking up in the cache those that it has.
@@ -306,7 +311,7 @@ class Encoder(ABC):
             Progress callback, counted in texts.
         """
         texts, text_index = distinct_texts(tasks, splits)
-        return PreparedTasks(self.features(texts, progress=progress), text_index)
+        return PreparedTasks(self.encode_cached(texts, progress=progress), text_index)
 
     def for_new_texts(self, prepared: PreparedTasks) -> Encoder:
         """Return the encoder that encodes new texts as `prepared` was encoded; it can be saved."""
@@ -323,7 +328,7 @@ class Encoder(ABC):
         DataError
             If a text is not a string of valid Unicode.
         """
-        return self.features(check_texts(texts), keep=False)
+        return self.encode_cached(check_texts(texts), keep=False)
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return what `load_encoder` needs: settings for JSON with the name of the encoder, and arrays.
@@ -504,9 +509,12 @@ def load_encoder(
         raise StoreError("the encoder is unknown", got=quote(name), expected=", ".join(CLASSES))
     module, class_name = CLASSES[name]
     kind: type[Encoder] = getattr(import_module(module), class_name)
+    damage: tuple[type[Exception], ...] = (KeyError, TypeError, DataError)
+    if name != "paired":  # whose parts may have a model that is not installed
+        damage = (*damage, UsageError)
     try:
         encoder = kind.restore(settings, arrays, device)
-    except (KeyError, TypeError, DataError) as error:
+    except damage as error:
         raise StoreError(
             "the description of the encoder is damaged", where=quote(name), got=f"{error}"
         ) from error

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
+from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.encoders.adam import Gradients, RowGradients
 from robusttc.encoders.convolution_encoding import count_before, encode_texts, find_distinct_rows
 from robusttc.encoders.convolution_kernels import (
@@ -15,7 +16,6 @@ from robusttc.encoders.convolution_kernels import (
     max_over_time,
     vector_gradients,
 )
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import UsageError, quote
 

@@ -8,10 +8,10 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.encoders.adam import Gradients
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.dense import DenseLayer
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.residual import ResidualLayer
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, quote
@@ -64,7 +64,7 @@ def new_layer(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(3, dtype=np.float32))
     >>> layer = new_layer(inputs, settings=TrainingSettings(width=4), generator=numpy_generator(0, "layer"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.encoders.adam import Gradients
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import UsageError, quote

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs, PreparedTasks
 from robusttc.encoders.layer import layer_from_parameters
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.residual import ResidualLayer
@@ -76,7 +75,7 @@ def train_single_task(
     balanced
         Whether every label counts alike; without `head_c` it has no effect.
     device
-        ``cpu``, or what `robusttc.encoders.device.resolve_device` knows.
+        ``cpu``, or what `robusttc.encoders.resolve_device` knows.
 
     Returns
     -------
@@ -93,7 +92,7 @@ def train_single_task(
     Examples
     --------
     >>> from robusttc.data.taskset import TaskSet
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> prepared = FeatureEncoder({"acme": np.eye(2)}).prepare(TaskSet([task]))
     >>> model = train_single_task(task, prepared, settings=TrainingSettings(width=8), seed=0)

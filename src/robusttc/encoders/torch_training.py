@@ -12,11 +12,11 @@ from torch import nn
 from torch.nn import functional
 
 from robusttc.data.token_array import TokenArray
+from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.encoders.adam import BETA_1, BETA_2, EPSILON
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.convolution_encoding import count_before
 from robusttc.encoders.dense import DenseLayer
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.layer import layer_from_parameters, new_layer
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.residual import ResidualLayer
@@ -41,7 +41,7 @@ def train_with_torch(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> from robusttc.random import numpy_generator
     >>> inputs, codes = DenseInputs(np.eye(2, dtype=np.float32)), np.array([0, 1])
     >>> settings, generator = TrainingSettings(width=8), numpy_generator(0, "train")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robusttc.encoders import FrozenInputs, resolve_device
 from robusttc.encoders.adam import Adam
-from robusttc.encoders.device import resolve_device
 from robusttc.encoders.head import head_gradients
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.layer import new_layer
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.schedule import draw_batches, new_head
@@ -58,7 +57,7 @@ def train_model(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(2, dtype=np.float32))
     >>> settings, generator = TrainingSettings(width=8), numpy_generator(0, "train")

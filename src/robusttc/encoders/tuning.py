@@ -24,9 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import Encoder, PreparedTasks, WordInputs, make_encoder
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import train_single_task
 from robusttc.errors import DataError, UsageError, quote
@@ -143,7 +141,7 @@ def tune(
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> rows = (["hi", "bye"] * 3, ["greet", "leave"] * 3, ["train"] * 4 + ["valid"] * 2)
     >>> tasks = TaskSet([Task("a", *rows), Task("b", *rows)])
     >>> encoder = FeatureEncoder({name: np.tile(np.eye(2), (3, 1)) for name in tasks.names})

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.encoders.adam import Adam
 from robusttc.encoders.dense import DenseLayer
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.encoders.layer import Layer, new_layer
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError

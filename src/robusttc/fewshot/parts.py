@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders import FrozenInputs
 from robusttc.encoders.dense import DenseLayer
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.layer import Layer, layer_from_parameters
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.settings import TrainingSettings

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.encoders.softmax import fit_softmax
 from robusttc.encoders.training import train_model
 from robusttc.fewshot.episodes import SourceRows

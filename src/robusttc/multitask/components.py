@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.encoders.convolution import ConvolutionLayer
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.encoders.layer import layer_from_parameters
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.products import multiply_rows

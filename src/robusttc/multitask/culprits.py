@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders import FrozenInputs
 from robusttc.encoders.adam import Gradients, RowGradients
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.multitask.components import Shared, train_copies
 from robusttc.multitask.fitting import uses
 from robusttc.multitask.joint import TaskPart

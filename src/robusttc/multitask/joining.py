@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
+from robusttc.encoders import FrozenInputs
 from robusttc.encoders.convolution import ConvolutionLayer
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.learning.bench import name_tasks
 from robusttc.learning.folds import deal_folds
 from robusttc.multitask.components import OwnModel, Shared, describe_own, fit_own, train_copies

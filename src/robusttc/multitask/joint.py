@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.encoders.layer import Layer, new_layer
 from robusttc.encoders.schedule import new_head
 from robusttc.encoders.softmax import fit_softmax
@@ -65,7 +65,7 @@ def train_jointly(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(4, dtype=np.float32))
     >>> parts = [TaskPart(name, 2, np.arange(4), np.array([0, 0, 1, 1])) for name in "ab"]

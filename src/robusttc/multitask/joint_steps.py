@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.encoders import FrozenInputs
 from robusttc.encoders.adam import Adam, Gradients, RowGradients
-from robusttc.encoders.inputs import FrozenInputs
 from robusttc.multitask.joint_kernels import classifier_gradients
 from robusttc.multitask.label_sharing import SharedLabels, label_groups
 from robusttc.multitask.sampling import draw_rows, expected_counts, make_steps

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.encoders.layer import Layer, layer_from_parameters
 from robusttc.encoders.products import multiply_rows
 from robusttc.encoders.settings import TrainingSettings
@@ -46,7 +46,7 @@ class SharedModel:
     Examples
     --------
     >>> from robusttc.encoders.dense import DenseLayer
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> eye, zero = np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32)
     >>> model = SharedModel(DenseLayer(eye, zero), ["a"], np.array([0]), np.array([2]), eye, zero)
     >>> model.probabilities("a", DenseInputs(eye)).round(2).tolist()
