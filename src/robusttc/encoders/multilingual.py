@@ -52,6 +52,7 @@ class MultilingualEncoder(Encoder):
 
     def __init__(self, *, cache: VectorCache | None = None) -> None:
         self._cache = cache
+        self._fingerprint: str | None = None
 
     @property
     def cache(self) -> VectorCache:  # type: ignore[override]
@@ -61,11 +62,13 @@ class MultilingualEncoder(Encoder):
     @property
     def fingerprint(self) -> str:
         """The content of the model's files, and the version of the package that reads them."""
-        digest = hashlib.sha256(f"robusttc-multilingual-1 {metadata.version(PACKAGE)}".encode())
-        for path in find_resources():
-            status = path.stat()
-            digest.update(hash_file(path, status.st_size, status.st_mtime_ns).encode())
-        return digest.hexdigest()
+        if self._fingerprint is None:
+            digest = hashlib.sha256(f"robusttc-multilingual-1 {metadata.version(PACKAGE)}".encode())
+            for path in find_resources():
+                status = path.stat()
+                digest.update(hash_file(path, status.st_size, status.st_mtime_ns).encode())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, one per row."""
