@@ -49,8 +49,7 @@ from robusttc.clustering.solvers import solve_smooth
 from robusttc.clustering.spectral import build_tree, cluster_points, cluster_spectrally, cut, normalise
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.clustering.theorem import lambda_window
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import DenseInputs, SentenceEncoder
 from robusttc.scores import read_scores, write_scores
 from robusttc.transfer.pairs import choose_pairs
 

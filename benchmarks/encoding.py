@@ -32,7 +32,7 @@ from robusttc.data.loading import load_tasks
 from robusttc.data.token_array import TokenArray
 from robusttc.data.tokens import Vocabulary
 from robusttc.data.vectors import load_word_vectors
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import WordInputs
 from robusttc.models import ConvolutionLayer, TrainingSettings
 from robusttc.random import numpy_generator
 

@@ -82,9 +82,7 @@ def make_problems() -> Arrays:
     from benchmarks.report import find_data
     from robusttc import load_tasks
     from robusttc.data.taskset import TaskSet
-    from robusttc.encoders.cnn import CnnEncoder
-    from robusttc.encoders.inputs import DenseInputs, WordInputs
-    from robusttc.encoders.sentence import SentenceEncoder
+    from robusttc.encoders import CnnEncoder, DenseInputs, SentenceEncoder, WordInputs
 
     tasks = load_tasks(find_data("bots175"))
     names = sorted(tasks.names)[:: len(tasks) // SETS][:SETS]
@@ -185,12 +183,21 @@ class Version:
 
 def inputs_of(problems: Arrays, name: str, kind: str) -> Any:
     """Return the inputs of some rows: their vectors, or their words."""
-    from robusttc.data.token_array import TokenArray
-    from robusttc.encoders.inputs import DenseInputs, WordInputs
-
     if kind == "vectors":
-        return DenseInputs(problems[f"{name} matrix"])
-    return WordInputs(TokenArray(problems[f"{name} ids"], problems[f"{name} offsets"]), problems["vectors"])
+        return find("DenseInputs")(problems[f"{name} matrix"])
+    tokens = find("TokenArray")(problems[f"{name} ids"], problems[f"{name} offsets"])
+    return find("WordInputs")(tokens, problems["vectors"])
+
+
+def find(name: str) -> Any:
+    """Return a class from where it is now, or where it was in version 0.1."""
+    places = ["encoders", "encoders.inputs", "data", "data.tokens", "data.token_array"]
+    for place in places:
+        try:
+            return getattr(import_module(f"robusttc.{place}"), name)
+        except (ImportError, AttributeError):
+            continue
+    raise ImportError(name)
 
 
 def measure_version(version: str, problems: Arrays) -> dict[str, float]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from robusttc.encoders.encoding_units import encode_with
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import encode_with, make_encoder
 from robusttc.work.units import HERE
 
 __all__ = ["keep_vectors"]
@@ -16,4 +15,4 @@ def keep_vectors(learner: Any, texts: Iterable[str]) -> None:
     """Put the vectors of texts into the cache of a learner's encoder, if that is one of sentences."""
     # What was fitted may have tuned its encoder.
     encoder: Any = getattr(learner, "_encoder", None) or getattr(learner, "encoder", None)
-    encode_with(HERE, SentenceEncoder() if encoder == "sentence" else encoder, texts)
+    encode_with(HERE, make_encoder(encoder), texts)

@@ -24,7 +24,7 @@ from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
 from robusttc.baselines.prototypes import PrototypeBaseline
 from robusttc.baselines.single_task import SingleTaskBaseline
 from robusttc.baselines.task_mixture import TaskMixtureBaseline
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import SentenceEncoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.protocol import make_few_shot
 

@@ -38,10 +38,7 @@ from benchmarks.encoding import GLOVE, TorchWay
 from benchmarks.report import SHARED, find_data, print_table
 from robusttc.data.loading import load_tasks
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import DenseInputs, WordInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, SentenceEncoder, WordInputs
 from robusttc.models import ConvolutionLayer, DenseLayer
 from robusttc.random import numpy_generator
 from robusttc.transfer.blocks import score_block

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs, PreparedTasks
 from robusttc.models import Adam, Heads, TrainingSettings, draw_batches, new_head, new_layer, train_steps
 from robusttc.random import numpy_generator
 from robusttc.transfer.overlap import normalise_text

@@ -24,7 +24,7 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.pair_gain import measure_gains
 from benchmarks.report import find_data, print_table
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, load_tasks
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import SentenceEncoder
 from robusttc.models import TrainingSettings
 from robusttc.random import numpy_generator
 from robusttc.transfer.measure import measure_transfer

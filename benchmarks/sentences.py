@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.sentences`` measures on the texts of bots175, with one thread and with two:
 
-* ours: `encode_sentences` on all rows, with no cache;
+* ours: `SentenceEncoder.encode` on all rows, with no cache;
 * all rows: ``SentenceTransformer(folder, device="cpu").encode(texts)``, nothing set but the device;
 * distinct texts: the same on every distinct text once.
 
@@ -46,18 +46,17 @@ def measure_here(way: str, n_threads: int, limit: int | None, vectors_path: Path
     """Encode in one way in this process."""
     import torch
 
+    from robusttc.encoders import SentenceEncoder, VectorCache
     from robusttc.encoders.model_folder import default_model_folder
-    from robusttc.encoders.sentence_model import load_sentence_model
-    from robusttc.encoders.sentence_vectors import encode_sentences
 
     torch.set_num_threads(n_threads)
     texts = read_texts(limit)
     warm_up = texts[:64]
     if way == "ours":
-        model = load_sentence_model()
-        encode_sentences(model, warm_up)
+        encoder = SentenceEncoder(cache=VectorCache.disabled(), device="cpu")
+        encoder.encode(warm_up)
         start = time.perf_counter(), time.process_time()
-        vectors = encode_sentences(model, texts)
+        vectors = encoder.encode(texts)
     else:
         from sentence_transformers import SentenceTransformer
 

@@ -31,10 +31,7 @@ from benchmarks.training import GLOVE, bootstrap_interval
 from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, PreparedTasks, SentenceEncoder
 from robusttc.models import HEAD_C, TrainingSettings, add_converged_head, fit_softmax, train_single_task
 from robusttc.random import numpy_generator
 from robusttc.transfer.overlap import normalise_text

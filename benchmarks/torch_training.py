@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs
+from robusttc.encoders import DenseInputs, FrozenInputs, WordInputs
 from robusttc.models import (
     ConvolutionLayer,
     DenseLayer,

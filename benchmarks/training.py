@@ -29,7 +29,7 @@ from benchmarks.torch_training import train_with_torch
 from robusttc.data.loading import load_tasks
 from robusttc.data.tokens import Vocabulary
 from robusttc.data.vectors import load_word_vectors
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import WordInputs
 from robusttc.models import TrainedModel, TrainingSettings, train_model
 from robusttc.random import numpy_generator
 

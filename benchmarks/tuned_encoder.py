@@ -17,10 +17,8 @@ from benchmarks.records import Record, estimate, score_answers, show, show_diffe
 from benchmarks.report import print_table
 from robusttc import TaskSet
 from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder, PairedEncoder, SentenceEncoder
 from robusttc.encoders.fine_tuning import fine_tune
-from robusttc.encoders.paired import PairedEncoder
-from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.protocol import choose_validation_tasks, few_shot_rows
 from robusttc.learning.label_words import name_as_text

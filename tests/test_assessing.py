@@ -10,7 +10,7 @@ import pytest
 import robusttc
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.errors import UsageError
 
 

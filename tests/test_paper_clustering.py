@@ -20,7 +20,7 @@ from benchmarks.paper.why_trials import drop_phrases
 from benchmarks.report import SHARED
 
 from robusttc import StoreError, Task, TaskSet, TransferScores
-from robusttc.encoders.cnn import CnnEncoder
+from robusttc.encoders import CnnEncoder
 from robusttc.models import TrainingSettings
 
 Clustered = tuple[Path, list[str]]

@@ -20,10 +20,7 @@ from benchmarks.learning_data import load_set
 from benchmarks.reliability import read_kinds
 from benchmarks.report import find_data
 from robusttc import Task, TaskSet, TransferScores, measure_transfer
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, SentenceEncoder
 from robusttc.random import numpy_generator
 from robusttc.transfer.pairs import choose_pairs, count_entries
 

@@ -19,7 +19,7 @@ from benchmarks.report import SHARED
 from benchmarks.training import GLOVE
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, measure_transfer
 from robusttc.baselines.asap import AsapBaseline
-from robusttc.encoders.choosing import make_encoder
+from robusttc.encoders import make_encoder
 from robusttc.learning.groups import random_groups_like
 from robusttc.transfer.cost import estimate_cost
 from robusttc.transfer.settings import TransferSettings

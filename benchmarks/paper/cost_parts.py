@@ -18,8 +18,7 @@ from benchmarks.textbook_ialm import textbook_ialm
 from benchmarks.training import GLOVE, warm_up
 from robusttc import TaskSet, complete_similarity, make_planted_tasks, measure_transfer
 from robusttc.clustering import CompletionResult
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import CnnEncoder, WordInputs
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.random import numpy_generator
 

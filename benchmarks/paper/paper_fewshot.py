@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.paper.clusters import word_vectors
 from robusttc import Task, TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.reading import Reader
+from robusttc.encoders import Encoder, make_encoder
 from robusttc.fewshot.adapting import Support, adapt_paper, adapt_pooled
 from robusttc.fewshot.assessment import find_clusters
 from robusttc.fewshot.lessons import train_metrics
@@ -51,7 +50,7 @@ class PaperFewShot:
         falls back.
     """
 
-    reader: Reader
+    reader: Encoder
     metrics: Metrics | None
     pools: dict[int, LinearPart]
     settings: FewShotSettings
@@ -82,7 +81,7 @@ class PaperFewShot:
 class PaperTarget:
     """A target, learned."""
 
-    reader: Reader
+    reader: Encoder
     label_names: tuple[str, ...]
     parts: tuple[Any, ...]
     shares: tuple[float, ...]

@@ -22,8 +22,7 @@ from torch.nn import functional
 from benchmarks.encoding import TorchWay
 from benchmarks.torch_training import ConvolutionModule, train_with_torch
 from robusttc import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import PreparedTasks, WordInputs
 from robusttc.models import ConvolutionLayer, TrainedModel, TrainingSettings
 from robusttc.random import numpy_generator
 

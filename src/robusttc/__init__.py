@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from robusttc.data.task import Task
     from robusttc.data.taskset import TaskSet
     from robusttc.data.writing import write_tasks
+    from robusttc.encoders import (
+        CnnEncoder,
+        Encoder,
+        FeatureEncoder,
+        MultilingualEncoder,
+        PairedEncoder,
+        RemoteEncoder,
+        SentenceEncoder,
+        StaticEncoder,
+    )
     from robusttc.errors import (
         DataError,
         DataWarning,
@@ -39,12 +49,20 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterFewShot",
     "ClusterMultiTask",
+    "CnnEncoder",
     "DataError",
     "DataWarning",
     "DoubtWarning",
+    "Encoder",
+    "FeatureEncoder",
+    "MultilingualEncoder",
+    "PairedEncoder",
+    "RemoteEncoder",
     "RobustTCError",
     "RobustTCWarning",
     "RobustTaskClustering",
+    "SentenceEncoder",
+    "StaticEncoder",
     "StoreError",
     "Task",
     "TaskSet",
@@ -66,12 +84,20 @@ __all__ = [
 _HOME_OF_NAME = {
     "ClusterFewShot": "robusttc.fewshot.estimator",
     "ClusterMultiTask": "robusttc.multitask.estimator",
+    "CnnEncoder": "robusttc.encoders",
     "DataError": "robusttc.errors",
     "DataWarning": "robusttc.errors",
     "DoubtWarning": "robusttc.errors",
+    "Encoder": "robusttc.encoders",
+    "FeatureEncoder": "robusttc.encoders",
+    "MultilingualEncoder": "robusttc.encoders",
+    "PairedEncoder": "robusttc.encoders",
+    "RemoteEncoder": "robusttc.encoders",
     "RobustTCError": "robusttc.errors",
     "RobustTCWarning": "robusttc.errors",
     "RobustTaskClustering": "robusttc.clustering",
+    "SentenceEncoder": "robusttc.encoders",
+    "StaticEncoder": "robusttc.encoders",
     "StoreError": "robusttc.errors",
     "Task": "robusttc.data.task",
     "TaskSet": "robusttc.data.taskset",

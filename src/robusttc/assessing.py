@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder, make_encoder
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.learning.verdict import Setting, Verdict
 from robusttc.multitask.assessment import assess_multitask
@@ -66,7 +65,7 @@ def assess_clusters(
     --------
     >>> import numpy as np
     >>> from robusttc.data.task import Task
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> names = [f"task-{number}" for number in range(4)]
     >>> tasks = TaskSet(Task(name, ["text"] * 24, ["x"] * 12 + ["y"] * 12) for name in names)
     >>> rows = {name: np.repeat(np.eye(4), 6, axis=0) for name in names}

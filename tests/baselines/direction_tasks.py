@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 
 Vectors = dict[str, NDArray[np.float32]]
 

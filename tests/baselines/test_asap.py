@@ -10,7 +10,7 @@ from robusttc.baselines.asap_clustered import AsapClusterFewShot, AsapClusterMul
 from robusttc.baselines.bag_of_words import BagOfWords
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DataError, UsageError
 
 Vectors = dict[str, NDArray[np.float32]]

@@ -8,8 +8,7 @@ from robusttc.data.synthetic import make_planted_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import FeatureEncoder, WordInputs
 from robusttc.errors import UsageError
 from robusttc.models import fit_softmax
 

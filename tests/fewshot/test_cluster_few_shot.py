@@ -11,7 +11,7 @@ import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, UsageError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.model import FewShotModel

@@ -9,8 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from robusttc import ClusterFewShot, Task, TaskSet
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import DenseInputs, FeatureEncoder
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.gate import PULL, Gate, Marks, cross_fit, find_evidence, fit_gate, make_marks
 from robusttc.fewshot.protocol import make_few_shot

@@ -11,9 +11,7 @@ import pytest
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs, WordInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import DenseInputs, FeatureEncoder, SentenceEncoder, WordInputs
 from robusttc.errors import StoreError, UsageError
 from robusttc.fewshot.adapting import Support, adapt_blend
 from robusttc.fewshot.assessment import assess_fewshot

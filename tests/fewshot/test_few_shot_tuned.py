@@ -10,12 +10,13 @@ import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders import fine_tuning
+from robusttc.encoders import (
+    DenseInputs,
+    PairedEncoder,
+    SentenceEncoder,
+    fine_tuning,
+)
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.paired import PairedEncoder
-from robusttc.encoders.reading import EncoderReader, PairedReader
-from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import default_settings
 from robusttc.fewshot.support_set import find_tuning
@@ -51,9 +52,9 @@ def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TaskSet:
 def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_path: Path) -> None:
     learner = ClusterFewShot(tune="encoder", random_state=5).fit(sources)
     reader = learner._fitted.reader
-    assert isinstance(reader, PairedReader)
-    vectors = np.asarray(reader.read(NEW_TEXTS).matrix)
-    plain = EncoderReader(SentenceEncoder(device="cpu")).read(NEW_TEXTS)
+    assert isinstance(reader, PairedEncoder)
+    vectors = np.asarray(reader.encode(NEW_TEXTS))
+    plain = SentenceEncoder(device="cpu").read(NEW_TEXTS)
     assert isinstance(plain, DenseInputs)
     width = vectors.shape[1] // 2
     assert np.array_equal(vectors[:, :width], plain.matrix)
@@ -69,7 +70,7 @@ def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_
 
 def test_the_papers_way_has_the_tuned_model_alone(sources: TaskSet) -> None:
     learner = ClusterFewShot(strategy="paper", tune="encoder").fit(sources)
-    assert isinstance(learner._fitted.reader, EncoderReader)
+    assert isinstance(learner._fitted.reader, SentenceEncoder)
 
 
 def test_tuning_is_told_from_the_encoder(sources: TaskSet) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from robusttc.data.synthetic.planted import make_planted_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.encoder import PreparedTasks, distinct_texts
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import CnnEncoder, Encoder
 from robusttc.errors import UsageError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.model import FewShotModel
@@ -23,7 +22,6 @@ from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.fewshot.sources import make_ready
 from robusttc.learning.label_words import name_as_text
 from robusttc.models import TrainingSettings
-from robusttc.progress import Progress
 
 PAPER = FewShotSettings(
     metric=MetricSettings(loss="matching", names=0.0, steps=40, learning_rate=3e-3),
@@ -36,20 +34,14 @@ BLEND = PAPER.replace(metric=MetricSettings(steps=40, learning_rate=3e-3))
 SYLLABLES = ["ba", "ko", "li", "mu", "re", "so", "ti", "vu", "za", "ne"]
 
 
-class WordSums:
+class WordSums(Encoder):
     """An encoder of its own kind: a text is the sum of random vectors of its words."""
 
     name = "sums"
-    fingerprint = "sums-1"
 
-    def prepare(
-        self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
-    ) -> PreparedTasks:
-        del progress
-        texts, items = distinct_texts(tasks, splits)
-        rows = [sum(word_vector(word) for word in text.split()) for text in texts]
-        matrix = np.array(rows, dtype=np.float32).reshape(len(texts), 16)
-        return PreparedTasks(DenseInputs(matrix), items)
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [sum(word_vector(word) for word in text.split()) + np.zeros(16) for text in texts]
+        return np.array(rows, dtype=np.float32)
 
 
 def word_vector(word: str) -> Any:

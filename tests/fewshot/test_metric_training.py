@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import DenseInputs, WordInputs
+from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.errors import DataError, UsageError
 from robusttc.fewshot.episodes import Episode, SourceRows, draw_episode, usable_sources
 from robusttc.fewshot.losses import matching_loss, prototype_loss

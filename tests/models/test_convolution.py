@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import DenseInputs, WordInputs
+from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.errors import DataError, UsageError
 from robusttc.models import (
     ConvolutionLayer,

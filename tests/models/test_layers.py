@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import DenseInputs, WordInputs
+from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.errors import DataError, UsageError
 from robusttc.models import (
     Activation,

@@ -11,7 +11,7 @@ from sklearn.linear_model import RidgeClassifier
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
+from robusttc.encoders import PreparedTasks
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.models import TrainedModel, TrainingSettings, fit_softmax, train_single_task

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs
+from robusttc.encoders import DenseInputs, FrozenInputs, WordInputs
 from robusttc.errors import DataError, RobustTCError, UsageError
 from robusttc.models import (
     Adam,

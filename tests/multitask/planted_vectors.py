@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 
 
 @dataclass(frozen=True)

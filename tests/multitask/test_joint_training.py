@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from planted_vectors import make_planted_vectors
 
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import DenseInputs
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.models import head_gradients
 from robusttc.multitask.joint import TaskPart, train_jointly

@@ -13,8 +13,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import FeatureEncoder, SentenceEncoder
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.label_power import POWERS, choose_power, log_shares, tilt
 from robusttc.multitask.settings import MultiTaskSettings

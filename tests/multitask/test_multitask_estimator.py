@@ -10,7 +10,7 @@ from planted_vectors import PlantedVectors, make_planted_vectors, mean_test_accu
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings

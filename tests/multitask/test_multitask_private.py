@@ -10,7 +10,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.serving import OWN_ONLY
 from robusttc.multitask.settings import MultiTaskSettings

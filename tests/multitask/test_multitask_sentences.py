@@ -10,9 +10,8 @@ import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders import fine_tuning
+from robusttc.encoders import SentenceEncoder, fine_tuning
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.learning.label_words import name_as_text
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings

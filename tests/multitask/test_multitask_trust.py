@@ -9,7 +9,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.errors import UsageError
 from robusttc.learning.scope import auroc
 from robusttc.multitask.estimator import ClusterMultiTask

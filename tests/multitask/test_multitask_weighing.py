@@ -9,8 +9,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import DenseInputs, FeatureEncoder
 from robusttc.errors import DataError
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.multitask.assessment import assess_multitask

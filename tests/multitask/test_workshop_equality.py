@@ -15,7 +15,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DoubtWarning, UsageError, WorkError
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.fewshot.estimator import ClusterFewShot

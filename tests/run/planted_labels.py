@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import DenseInputs
 from robusttc.multitask.components import fit_own
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.settings import MultiTaskSettings

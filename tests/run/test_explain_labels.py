@@ -12,7 +12,7 @@ from scipy.stats import binom, fisher_exact
 
 from robusttc.data.task import Task
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import DenseInputs, WordInputs
+from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.multitask.components import blank_own
 from robusttc.run.explain.conflicting import CommonText, find_conflicts
 from robusttc.run.explain.corresponding import (

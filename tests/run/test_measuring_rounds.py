@@ -13,7 +13,7 @@ from robusttc.cli import main
 from robusttc.clustering import StopRule
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import SentenceEncoder
 from robusttc.run.identity import Identity
 from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore

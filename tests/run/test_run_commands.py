@@ -7,6 +7,7 @@ import io
 import json
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,7 @@ from robusttc.cli import main
 from robusttc.cli.predict import read_texts
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
-from robusttc.encoders.cache_folder import default_cache_folder
-from robusttc.encoders.sentence_model import SentenceModel
-from robusttc.encoders.sentence_vectors import encode_sentences
+from robusttc.encoders import SentenceEncoder, default_cache_folder
 from robusttc.errors import DataError, StoreError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels, read_examples
@@ -209,11 +208,13 @@ def test_texts_that_predict_is_asked_about_are_kept_nowhere(
     assert main(["adapt", str(folder), str(examples), "--name", "late"]) == 0
     encoded: list[str] = []
 
-    def encode(model: SentenceModel, texts: list[str], **options: Any) -> Any:
-        encoded.extend(texts)
-        return encode_sentences(model, texts, **options)
+    original = SentenceEncoder.encode
 
-    monkeypatch.setattr("robusttc.encoders.sentence.encode_sentences", encode)
+    def encode(self: SentenceEncoder, texts: Sequence[str]) -> Any:
+        encoded.extend(texts)
+        return original(self, texts)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", encode)
     known = next(iter(tiny_run.make_task(0).texts))
     n_before = count_vectors()
     (tmp_path / "texts.txt").write_text(f"what nobody else asked\n{known}\n")

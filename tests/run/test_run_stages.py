@@ -11,8 +11,7 @@ import pytest
 import tiny_run
 
 from robusttc.data.loading import load_tasks
-from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.vector_cache import VectorCache
+from robusttc.encoders import SentenceEncoder, VectorCache
 from robusttc.errors import StoreError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.serving import CLUSTER_ONLY

@@ -11,8 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders import DenseInputs, FeatureEncoder
 from robusttc.models import TrainingSettings, train_model
 from robusttc.random import numpy_generator
 from robusttc.transfer import blocks

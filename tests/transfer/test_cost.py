@@ -11,11 +11,14 @@ import pytest
 from robusttc.data.synthetic import make_planted_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks, distinct_texts
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.vector_cache import VectorCache
+from robusttc.encoders import (
+    DenseInputs,
+    FeatureEncoder,
+    PreparedTasks,
+    SentenceEncoder,
+    VectorCache,
+    distinct_texts,
+)
 from robusttc.errors import DataError, UsageError
 from robusttc.models import TrainingSettings
 from robusttc.transfer.calibration import (
@@ -200,26 +203,12 @@ def test_sentences_in_the_cache_are_not_counted(tmp_path: Path) -> None:
     tasks = make_tasks(4, n_rows=120)
     cache = VectorCache(tmp_path)
     cost = estimate_cost(tasks, encoder=SentenceEncoder(cache=cache))
-    model = SentenceEncoder(cache=cache)._load()
     texts = distinct_texts(tasks, ("train", "valid"))[0]
-    left = cache.find_missing(model.fingerprint, texts, model.dimension)
+    left = cache.find_missing(SentenceEncoder().fingerprint, texts)
     # What the calibration encoded is kept, and need not be encoded again.
     assert cost.n_texts_to_encode == len(left) < len(texts)
     again = estimate_cost(tasks.subset(["task 0", "task 1"]), encoder=SentenceEncoder(cache=cache))
     assert again.n_texts_to_encode <= cost.n_texts_to_encode
-
-
-def test_missing_vectors_are_counted_without_making_a_file(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path / "cache")
-    assert cache.count_missing("model", ["a", "b", "a"], 2) == 2
-    assert not (tmp_path / "cache").exists()
-    cache.get_or_compute("model", ["b", "c"], lambda texts: [[1.0, 2.0] for _ in texts], 2)
-    assert cache.find_missing("model", ["a", "b", "c", "d"], 2) == ["a", "d"]
-    assert cache.count_missing("model", ["b"], 3) == 1
-    assert cache.count_missing("other", ["b"], 2) == 1
-    many = [f"text {number}" for number in range(2_000)]
-    cache.get_or_compute("model", many[::2], lambda texts: [[1.0, 2.0] for _ in texts], 2)
-    assert cache.find_missing("model", many, 2) == many[1::2]
 
 
 def test_what_cannot_be_measured_is_an_error() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders import FeatureEncoder, PreparedTasks
 from robusttc.progress import ProgressEvent
 from robusttc.scores import TransferScores
 from robusttc.transfer.cost import estimate_cost

@@ -9,9 +9,7 @@ import pytest
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import DenseInputs, WordInputs
+from robusttc.encoders import CnnEncoder, DenseInputs, FeatureEncoder, WordInputs
 from robusttc.errors import DataError
 from robusttc.transfer.pairs import PairList
 from robusttc.transfer.plan import find_rows, make_plan
@@ -27,7 +25,7 @@ class NumberedTexts:
     fingerprint = "numbered"
 
     def __init__(self, tasks: TaskSet) -> None:
-        from robusttc.encoders.encoder import PreparedTasks, distinct_texts
+        from robusttc.encoders import PreparedTasks, distinct_texts
 
         texts, items = distinct_texts(tasks, ("train", "valid"))
         self.prepared = PreparedTasks(DenseInputs(np.array([[float(t)] for t in texts], np.float32)), items)

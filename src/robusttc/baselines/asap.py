@@ -17,10 +17,7 @@ from robusttc.baselines.own_task import AUTO, TaskBaseline, check_values, prepar
 from robusttc.baselines.task_model import Floats, TaskModel, TextReader, normalise_shares, require_vectors
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.reading import reader_of
+from robusttc.encoders import DenseInputs, Encoder, make_encoder
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.progress import Progress, report
 from robusttc.random import RandomState, child_seed, run_seed
@@ -56,7 +53,7 @@ class AsapBaseline(TaskBaseline):
     within, mean_penalty
         Eta and mu.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed of k-means.
 
@@ -73,7 +70,7 @@ class AsapBaseline(TaskBaseline):
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(f"t{i}", ["a", "b"], ["no", "yes"][:: 1 - 2 * (i % 2)]) for i in range(4))
     >>> rows = np.array([[-1.0], [1.0]])
     >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, rows))
@@ -202,7 +199,7 @@ class AsapBaseline(TaskBaseline):
         encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
         prepared = prepare_tasks(encoder, tasks, progress=progress)
         vectors = require_vectors(prepared.inputs, "ASAP").astype(np.float64)
-        return reader_of(encoder, prepared), [
+        return encoder.for_new_texts(prepared), [
             {
                 split: LinearTask(
                     vectors[prepared.items_of(task.name, task.rows(split))], codes_of(task, split)
@@ -250,7 +247,7 @@ def asap_clusters(
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(f"t{i}", ["a", "b"], ["no", "yes"][:: 1 - 2 * (i % 2)]) for i in range(4))
     >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, [[-1.0], [1.0]]))
     >>> asap_clusters(tasks, 2, encoder=encoder).tolist()

@@ -15,7 +15,7 @@ from robusttc.baselines.own_task import TaskBaseline
 from robusttc.baselines.served import serve_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.errors import UsageError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.model import FewShotModel
@@ -44,7 +44,7 @@ class AsapClusterMultiTask(TaskBaseline):
     strategy
         ``paper`` or ``blend``; see `ClusterMultiTask`. Cluster models always serve.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed.
 
@@ -57,7 +57,7 @@ class AsapClusterMultiTask(TaskBaseline):
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(f"t{i}", ["a", "b"] * 4, ["x", "y"][:: 1 - 2 * (i % 2)] * 4) for i in range(4))
     >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, np.tile(np.eye(2), (4, 1))))
     >>> baseline = AsapClusterMultiTask(2, encoder=encoder, features=encoder).fit(tasks)
@@ -156,7 +156,7 @@ class AsapClusterFewShot:
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(f"t{i}", ["a", "b"] * 4, ["x", "y"][:: 1 - 2 * (i % 2)] * 4) for i in range(4))
     >>> rows = dict.fromkeys(tasks.names, np.tile(np.eye(2), (4, 1))) | {"new": np.eye(2)}
     >>> encoder = FeatureEncoder(rows)

@@ -14,8 +14,7 @@ from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.sparse_softmax import fit_sparse_softmax
 from robusttc.baselines.task_model import Floats, normalise_shares
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders import Encoder, FrozenInputs, WordInputs
 from robusttc.errors import UsageError, quote
 from robusttc.models import multiply_rows
 from robusttc.random import RandomState
@@ -58,7 +57,7 @@ class FastTextBaseline(OwnTaskBaseline):
         Whether C is for few-shot tasks: then `fit` chooses it, with the training rows of every
         task cut to one a label and 20 more, and learns no source task.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed of the cut.
 

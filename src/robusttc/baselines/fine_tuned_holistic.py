@@ -12,8 +12,7 @@ from robusttc.baselines.source_encoder import SourceBaseline
 from robusttc.baselines.task_model import Floats, normalise_shares
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.models import Layer, fit_softmax, multiply_rows
 from robusttc.multitask.components import train_copies
 from robusttc.multitask.settings import MultiTaskSettings, paper_settings
@@ -42,13 +41,13 @@ class FineTunedHolisticBaseline(SourceBaseline):
     C
         The inverse strength of the classifier's penalty.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed.
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two"))
     >>> vectors = dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))) | {"new": np.eye(2)}
     >>> baseline = FineTunedHolisticBaseline(FeatureEncoder(vectors)).fit(tasks)

@@ -9,7 +9,7 @@ from typing import Self
 from robusttc.baselines.own_task import TaskBaseline
 from robusttc.baselines.served import serve_tasks
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.errors import UsageError, quote
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
@@ -35,7 +35,7 @@ class HolisticBaseline(TaskBaseline):
     settings
         How to train; None takes the paper's settings.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed.
 
@@ -48,7 +48,7 @@ class HolisticBaseline(TaskBaseline):
     --------
     >>> import numpy as np
     >>> from robusttc.data.task import Task
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two", "three"))
     >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))))
     >>> holistic = HolisticBaseline(encoder, targets=["two", "one"]).fit(tasks)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.task_model import Floats, normalise_shares, require_vectors
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.models import fit_softmax, multiply_rows
 from robusttc.random import RandomState
 
@@ -45,14 +44,14 @@ class LogisticRegressionBaseline(OwnTaskBaseline):
         Whether C is for few-shot tasks: then `fit` chooses it, with the training rows of every
         task cut to one a label and 20 more, and learns no source task.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed of the cut.
 
     Examples
     --------
     >>> from robusttc.data.taskset import TaskSet
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> baseline = LogisticRegressionBaseline(FeatureEncoder({"acme": np.eye(2)})).fit(TaskSet([task]))
     >>> baseline.predict("acme", np.eye(2, dtype=np.float32)).tolist(), baseline.value_

@@ -12,8 +12,7 @@ from robusttc.baselines.source_encoder import SourceBaseline
 from robusttc.baselines.task_model import Floats
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, WordInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.lessons import train_metrics
 from robusttc.fewshot.matching import match
@@ -40,13 +39,13 @@ class MatchingNetworkBaseline(SourceBaseline):
     settings
         How the metric is trained; None takes those of ``strategy="paper"``.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed.
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two"))
     >>> vectors = dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))) | {"new": np.eye(2)}
     >>> baseline = MatchingNetworkBaseline(FeatureEncoder(vectors)).fit(tasks)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.task_model import Floats, require_vectors, unit_rows
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.models import multiply_rows
 from robusttc.random import RandomState
 
@@ -41,13 +40,13 @@ class NearestNeighbourBaseline(OwnTaskBaseline):
         Whether the number is for few-shot tasks: then `fit` chooses it, with the training rows of every
         task cut to one a label and 20 more, and learns no source task.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed of the cut.
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> model = NearestNeighbourBaseline(FeatureEncoder({"acme": np.eye(2)})).adapt(task)
     >>> model.predict(np.array([[0.2, 0.9]], dtype=np.float32)).tolist()

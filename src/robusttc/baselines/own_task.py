@@ -24,10 +24,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.baselines.task_model import Floats, Predictor, TaskModel, training_part
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.reading import reader_of
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, make_encoder
 from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.progress import Progress, report
 from robusttc.random import RandomState, run_seed
@@ -168,7 +165,7 @@ class OwnTaskBaseline(TaskBaseline):
         with threadpool_limits(limits=1):
             for group in groups:
                 prepared = prepare_tasks(encoder, group, progress=progress)
-                reader = reader_of(encoder, prepared)
+                reader = encoder.for_new_texts(prepared)
                 if group is shared and len(values) > 1:
                     self._choose(group, prepared, values, progress)
                 for task in () if self.few_shot else group:
@@ -191,7 +188,7 @@ class OwnTaskBaseline(TaskBaseline):
         prepared = prepare_tasks(encoder, TaskSet([task]))
         with threadpool_limits(limits=1):
             predictor = self._learn_own(task, prepared)
-        return TaskModel(task.label_names, reader_of(encoder, prepared), predictor)
+        return TaskModel(task.label_names, encoder.for_new_texts(prepared), predictor)
 
     def _make_encoder(self) -> Encoder:
         # Kept: a sentence model takes seconds to load, and few-shot tasks come one by one.

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from robusttc.baselines.own_task import OwnTaskBaseline, check_values
 from robusttc.baselines.task_model import Floats, normalise_shares, require_vectors, unit_rows
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.models import NEVER, multiply_rows
 from robusttc.random import RandomState
 
@@ -33,13 +32,13 @@ class PrototypeBaseline(OwnTaskBaseline):
     scale
         What cosines are multiplied with, above 0.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         Has no effect: nothing is drawn.
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> task = Task("acme", ["hi", "hello", "bye"], ["greet", "greet", "leave"])
     >>> rows = np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]])
     >>> PrototypeBaseline(FeatureEncoder({"acme": rows})).adapt(task).predict(rows).tolist()

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from robusttc.baselines.own_task import OwnTaskBaseline
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
 from robusttc.models import HEAD_C, TrainedModel, TrainingSettings, train_single_task
 from robusttc.random import RandomState
@@ -37,13 +36,13 @@ class SingleTaskBaseline(OwnTaskBaseline):
     head_c
         The inverse strength of the penalty of the second classifier; None leaves it out.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed. The model of a task depends on it and the task's own rows.
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> encoder = FeatureEncoder({"acme": np.eye(2)})
     >>> model = SingleTaskBaseline(encoder, settings=TrainingSettings(width=8)).adapt(task)

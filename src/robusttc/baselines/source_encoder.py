@@ -15,10 +15,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.baselines.task_model import Predictor, TaskModel, training_part
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.reading import Reader, WordReader, reader_of
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, WordEncoder, make_encoder
 from robusttc.errors import DataError, UsageError
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
@@ -103,7 +100,7 @@ class SourceBaseline(ABC):
             for task in sources:
                 training_part(task, prepared)  # refuses a task that cannot be learned, before hours of work
             self._learn_sources(sources, prepared, run_seed(self.random_state), progress)
-        self._ready: tuple[Encoder, Reader] = encoder, reader_of(encoder, prepared)
+        self._ready: tuple[Encoder, Encoder] = encoder, encoder.for_new_texts(prepared)
         self.source_names_ = sources.names
         return self
 
@@ -121,7 +118,7 @@ class SourceBaseline(ABC):
             raise UsageError(f"this {type(self).__name__} is not fitted", todo="call fit(source_tasks) first")
         encoder, reader = self._ready
         alone = TaskSet([task])
-        if isinstance(reader, WordReader):
+        if isinstance(reader, WordEncoder):
             rows = task.rows("train")
             items = np.full(len(task), -1, dtype=np.int64)
             items[rows] = np.arange(len(rows))

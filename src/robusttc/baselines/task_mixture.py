@@ -12,8 +12,7 @@ from robusttc.baselines.source_encoder import SourceBaseline
 from robusttc.baselines.task_model import Floats
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
 from robusttc.fewshot.matching import leave_one_out_matching, match, scorable_rows
 from robusttc.fewshot.mixture import learn_mixture
@@ -51,7 +50,7 @@ class TaskMixtureBaseline(SourceBaseline):
         What the mean square length of each encoder's representations of the target's rows is brought to; None
         leaves them as they are.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed.
 
@@ -62,7 +61,7 @@ class TaskMixtureBaseline(SourceBaseline):
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two"))
     >>> vectors = dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))) | {"new": np.eye(2)}
     >>> baseline = TaskMixtureBaseline(FeatureEncoder(vectors)).fit(tasks)

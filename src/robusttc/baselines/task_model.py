@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs, PreparedTasks
 from robusttc.errors import DataError, UsageError, quote
 
 __all__ = [
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class TextReader(Protocol):
-    """From texts to what a predictor takes: a `robusttc.encoders.reading.Reader`, or a bag of words."""
+    """From texts to what a predictor takes: a `robusttc.encoders.Encoder`, or a bag of words."""
 
     def read(self, texts: Any) -> Any:
         """Give the inputs of texts, one a text."""

@@ -156,7 +156,7 @@ def check_place(out: Path) -> bool:
 def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execution) -> None:
     """Say what a fit will cost, and ask a person at a terminal whether a long one is meant."""
     from robusttc.clustering import StopRule
-    from robusttc.encoders.choosing import make_encoder
+    from robusttc.encoders import make_encoder
     from robusttc.run.learnable import sort_tasks
     from robusttc.run.learning_cost import estimate_learning
     from robusttc.transfer.cost import estimate_cost

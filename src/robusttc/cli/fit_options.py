@@ -43,7 +43,10 @@ ConfigFile = Annotated[
 ]
 Encoder = Annotated[
     str | None,
-    typer.Option(metavar="sentence|cnn", help="What reads texts.  [default: sentence]"),
+    typer.Option(
+        metavar="NAME",
+        help="Text encoder: sentence, static, multilingual, both, cnn or remote:URL.  [default: sentence]",
+    ),
 ]
 Vectors = Annotated[
     Path | None,

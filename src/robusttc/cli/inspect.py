@@ -97,7 +97,7 @@ def make_estimator(
     """Check the options of measuring, and give what estimates its cost, or says why it cannot."""
     # Late, so that --help and --no-cost do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
-    from robusttc.encoders.choosing import make_encoder
+    from robusttc.encoders import make_encoder
     from robusttc.transfer.cost import estimate_cost
     from robusttc.transfer.pairs import parse_pairs
 

@@ -94,7 +94,7 @@ def measure(
     )
     # Late, so that the other commands do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
-    from robusttc.encoders.choosing import make_encoder
+    from robusttc.encoders import make_encoder
     from robusttc.scores import read_scores
     from robusttc.transfer.cost import estimate_cost
     from robusttc.transfer.measure import measure_transfer

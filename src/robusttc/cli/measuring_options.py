@@ -9,7 +9,9 @@ import typer
 
 __all__ = ["DeviceName", "EncoderName", "ModelName", "PairNumber", "VectorsFile", "Workers"]
 
-EncoderName = Annotated[str, typer.Option(help="What is below the scores: sentence or cnn.")]
+EncoderName = Annotated[
+    str, typer.Option(help="Text encoder: sentence, static, multilingual, both, cnn or remote:URL.")
+]
 VectorsFile = Annotated[
     Path | None,
     typer.Option(

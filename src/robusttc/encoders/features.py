@@ -1,97 +1,112 @@
-"""Ready-made feature vectors, one a row: for pictures, tables, or vectors from anywhere else."""
+"""Ready-made vectors in place of texts: for images, tables, or embeddings from anywhere else."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from os import PathLike
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.feature_files import load_features
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.errors import DataError, quote
+from robusttc.encoders.base import Arrays, DenseInputs, Encoder, PreparedTasks
+from robusttc.errors import DataError, UsageError, quote
+from robusttc.params import Integer, Nothing, check_param
 from robusttc.progress import Progress, report
 
 __all__ = ["FeatureEncoder"]
 
 
-class FeatureEncoder:
-    """Rows as given vectors; the trained layer is dense. The texts of the tasks are not looked at.
+class FeatureEncoder(Encoder):
+    """Vectors that exist already, one per row of each task; texts are not read.
 
     Parameters
     ----------
     features
-        One array a task (rows, dimensions), by the task's name; or a file or folder of them, see
-        `robusttc.encoders.feature_files.load_features`.
-    column
-        The column of a Parquet file that has the vectors.
+        One array of shape (rows, dimensions) per task, by the task's name. To predict, no task is needed.
+    dimension
+        The length of a vector, at least 1; None takes that of `features`.
 
     Examples
     --------
     >>> from robusttc.data.task import Task
     >>> tasks = TaskSet([Task("a", ["first", "second"], ["x", "y"])])
-    >>> FeatureEncoder({"a": [[1.0, 2.0], [3.0, 4.0]]}).prepare(tasks).inputs.matrix.shape
-    (2, 2)
+    >>> encoder = FeatureEncoder({"a": [[1.0, 2.0], [3.0, 4.0]]})
+    >>> encoder.prepare(tasks).inputs.matrix.shape, encoder.read([[5.0, 6.0]]).matrix.tolist()
+    ((2, 2), [[5.0, 6.0]])
     """
 
     name = "features"
 
-    def __init__(
-        self,
-        features: Mapping[str, ArrayLike] | str | PathLike[str],
-        *,
-        column: str | None = None,
-    ) -> None:
-        self.features = features if isinstance(features, Mapping) else Path(features)
-        self.column = column
+    def __init__(self, features: Mapping[str, ArrayLike], *, dimension: int | None = None) -> None:
+        if not isinstance(features, Mapping):
+            raise UsageError(
+                "features cannot be used",
+                got=quote(features),
+                expected="one array per task, by the task's name",
+                todo="load a file of vectors with np.load first",
+            )
+        check_param("dimension", dimension, Integer(1), Nothing())
+        self.features = features
+        self.dimension = dimension
 
     @property
     def fingerprint(self) -> str:
-        """The content of all vectors; of a file, its bytes."""
+        """The content of all vectors."""
         digest = hashlib.sha256(b"robusttc-features-1")
-        if self.column is not None:
-            digest.update(f"column {len(self.column)}:{self.column}:".encode())
-        if isinstance(self.features, Mapping):
-            for name in sorted(self.features):
-                array = np.ascontiguousarray(self.features[name], dtype=np.float32)
-                digest.update(f"{len(name)}:{name}:{array.shape}".encode())
-                digest.update(array.tobytes())
-            return digest.hexdigest()
-        files = sorted(self.features.glob("*.npy")) if self.features.is_dir() else [self.features]
-        for path in files:
-            try:
-                with path.open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                raise DataError(
-                    "the file of feature vectors cannot be read",
-                    where=quote(str(path)),
-                    got=error.strerror or str(error),
-                ) from error
-            digest.update(f"{len(path.name)}:{path.name}:{content}".encode())
+        for name in sorted(self.features):
+            array = np.ascontiguousarray(self.features[name], dtype=np.float32)
+            digest.update(f"{len(name)}:{name}:{array.shape}".encode())
+            digest.update(array.tobytes())
         return digest.hexdigest()
+
+    def encode(self, texts: Any) -> NDArray[np.float32]:
+        """Check vectors that are given in place of texts, and return them.
+
+        Raises
+        ------
+        UsageError
+            If they are texts.
+        DataError
+            If they are not vectors of the right length.
+        """
+        length = self._length()
+        expected = f"an array of numbers of shape (rows, {length})"
+        is_text = isinstance(texts, str) or (
+            isinstance(texts, Sequence) and any(isinstance(text, str) for text in texts)
+        )
+        if is_text:
+            raise UsageError(
+                "this model was trained on ready-made vectors and cannot read texts",
+                got=quote(texts),
+                expected=expected,
+                todo="pass the vectors of the texts, made in the same way as those in training",
+            )
+        if not isinstance(texts, np.ndarray) and len(texts) == 0:
+            texts = np.zeros((0, length))
+        vectors = to_floats(texts, where=None, expected=expected)
+        if vectors.shape[1] != length:
+            raise DataError("the vectors cannot be used", got=f"shape {vectors.shape}", expected=expected)
+        return vectors
+
+    def read(self, texts: Any) -> DenseInputs:
+        """Check vectors that are given in place of texts; see `encode`."""
+        return DenseInputs(self.encode(texts))
 
     def prepare(
         self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
     ) -> PreparedTasks:
-        """Put the vectors of all tasks under each other.
+        """Concatenate the vectors of all tasks; those of all splits, since they exist already.
 
         Raises
         ------
         DataError
-            If a task has no vectors, or not one a row, or they differ in length, or one is not finite.
+            If a task has no vectors, or not one per row, or they differ in length, or one is not finite.
         """
-        del splits  # the vectors are there; taking some of them would save nothing
+        del splits
         report(progress, "features", 0, tasks.n_rows, "rows")
-        if isinstance(self.features, Mapping):
-            arrays = {task.name: self._check(task.name, len(task)) for task in tasks}
-        else:
-            arrays = load_features(self.features, tasks, column=self.column)
+        arrays = {task.name: self._array_of(task.name, len(task)) for task in tasks}
         dimensions = {array.shape[1]: name for name, array in arrays.items()}
         if len(dimensions) > 1:
             raise DataError(
@@ -100,43 +115,85 @@ class FeatureEncoder:
                 expected="one length for all tasks",
             )
         ends = np.cumsum([0, *(len(array) for array in arrays.values())])
-        items = {
+        text_index = {
             name: np.arange(start, end) for name, start, end in zip(arrays, ends[:-1], ends[1:], strict=True)
         }
         report(progress, "features", tasks.n_rows, tasks.n_rows, "rows")
-        return PreparedTasks(DenseInputs(np.concatenate(list(arrays.values()))), items)
+        return PreparedTasks(DenseInputs(np.concatenate(list(arrays.values()))), text_index)
 
-    def _check(self, name: str, n_rows: int) -> NDArray[np.float32]:
-        assert isinstance(self.features, Mapping)  # noqa: S101 - a path has been turned away
+    def for_new_texts(self, prepared: PreparedTasks) -> FeatureEncoder:
+        """Return an encoder that checks new vectors; it has none of its own."""
+        return FeatureEncoder({}, dimension=prepared.inputs.dimension)
+
+    def describe(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the length of the vectors, which are not saved."""
+        return {"encoder": "features", "dimension": self._length()}, {}
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
+    ) -> FeatureEncoder:
+        """Return the encoder that was described."""
+        del arrays, device
+        dimension = settings["dimension"]
+        if not Integer(1).accepts(dimension):
+            raise TypeError(f"a dimension of {quote(dimension)}")
+        return cls({}, dimension=dimension)
+
+    def _length(self) -> int:
+        if self.dimension is not None:
+            return int(self.dimension)
+        if not self.features:
+            raise UsageError("there are neither features nor a dimension")
+        name, array = next(iter(self.features.items()))
+        return int(to_floats(array, where=f"task {quote(name)}", expected="a matrix of numbers").shape[1])
+
+    def _array_of(self, name: str, n_rows: int) -> NDArray[np.float32]:
         if name not in self.features:
             raise DataError("the task has no feature vectors", where=f"task {quote(name)}")
-        try:
-            array = np.asarray(self.features[name])
-        except ValueError as error:  # rows of different lengths
-            raise DataError(
-                "the feature vectors do not fit the task", where=f"task {quote(name)}", got=str(error)
-            ) from error
-        if array.ndim != 2 or len(array) != n_rows or array.dtype.kind not in "fiu":
+        expected = f"numbers of shape ({n_rows}, dimensions)"
+        array = to_floats(self.features[name], where=f"task {quote(name)}", expected=expected)
+        if len(array) != n_rows:
             raise DataError(
                 "the feature vectors do not fit the task",
                 where=f"task {quote(name)}",
-                got=f"{array.dtype} of shape {array.shape}",
-                expected=f"numbers of shape ({n_rows}, dimensions)",
-            )
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float32)  # a copy: who changes the array later changes nothing here
-        finite = np.isfinite(array).all(axis=1)
-        if not finite.all():
-            row = int(np.flatnonzero(~finite)[0])
-            raise DataError(
-                "a feature vector has a number that is not finite, as a 32-bit number",
-                where=f"task {quote(name)}, row {row}",
+                got=f"shape {array.shape}",
+                expected=expected,
             )
         return array
 
     def __repr__(self) -> str:
-        return (
-            "FeatureEncoder(...)"
-            if isinstance(self.features, Mapping)
-            else f"FeatureEncoder({str(self.features)!r})"
+        return "FeatureEncoder(...)" if self.features else f"FeatureEncoder(dimension {self.dimension})"
+
+
+def to_floats(values: ArrayLike, *, where: str | None, expected: str) -> NDArray[np.float32]:
+    """Return a copy as a finite float32 matrix.
+
+    Raises
+    ------
+    DataError
+        If it is not a matrix of numbers, or one of them is not finite as a 32-bit number.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise DataError(
+            "the vectors cannot be used", where=where, got=str(error), expected=expected
+        ) from error
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise DataError(
+            "the vectors cannot be used",
+            where=where,
+            got=f"{array.dtype} of shape {array.shape}",
+            expected=expected,
         )
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32)
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        row = f"row {int(np.flatnonzero(~finite)[0])}"
+        raise DataError(
+            "a vector has a number that is not finite, as a 32-bit number",
+            where=row if where is None else f"{where}, {row}",
+        )
+    return array

@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.cache_folder import CACHE_VARIABLE, default_cache_folder
+from robusttc.encoders import SentenceEncoder, default_cache_folder
+from robusttc.encoders.cache import CACHE_VARIABLE
 from robusttc.encoders.fine_tuning_batches import LabelledTexts, collect_texts, task_shares
 from robusttc.encoders.fine_tuning_changes import compose_changes, read_changes, write_changes
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.errors import DataWarning, StoreError, UsageError, quote
 from robusttc.files import create_folder, restrict
 from robusttc.progress import Progress
@@ -107,7 +107,7 @@ def fine_tune(
     checkpoint = place.with_name(f"{place.name}.checkpoint.safetensors") if can_keep else None
     shares = task_shares(found, power=settings.task_power, groups=groups)
     added = train_upper_layers(
-        encoder._load(),
+        encoder.load(),
         found,
         shares,
         settings=settings,

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from robusttc.data.taskset import TaskSet
+from robusttc.encoders import SentenceEncoder
 from robusttc.encoders.fine_tuning import check_arguments, fine_tune
 from robusttc.encoders.fine_tuning_batches import usable_texts
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.progress import Progress, report
 
 __all__ = ["SPECIALISING", "specialise"]

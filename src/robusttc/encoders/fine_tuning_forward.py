@@ -1,25 +1,28 @@
 """Sentence vectors with gradients: a copy of the model whose upper layers are trained.
 
-Recognised models (see `bert_forward`) run on packed rows: the tokens of all texts of a batch stand under each
-other, so no padding goes through the matrix products, and only attention sees a padded view. All others run
-as they come. There is no dropout on either road, so nothing is drawn at random here.
+Recognised models (see `find_tokenizer`) run on packed rows: the tokens of all texts of a batch stand under
+each other, so no padding goes through the matrix products, and only attention sees a padded view. All others
+run as they come. There is no dropout on either road, so nothing is drawn at random here.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
+from robusttc.encoders import SentenceModel
 from robusttc.encoders.fine_tuning_parameters import choose_parameters
-from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress, report
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 __all__ = ["TrainableModel", "contrastive_loss"]
 
@@ -55,7 +58,7 @@ class TrainableModel:
         self, model: SentenceModel, *, trained_layers: int, max_tokens: int, rank: int | None, seed: int
     ) -> None:
         self.device = model.device
-        self.fast = model.fast
+        self.fast = find_tokenizer(model.transformer)
         self.transformer: Any = copy.deepcopy(model.transformer).eval()
         bert: Any = getattr(self.transformer[0], "auto_model", None)
         layers = getattr(getattr(bert, "encoder", None), "layer", None)
@@ -91,7 +94,7 @@ class TrainableModel:
             places = Places([len(row) for row in rows])
             states = torch.cat(found) if len(found) == len(rows) else self._run_frozen(rows, places)
             upper = self.bert.encoder.layer[self.first_trained :]
-            vectors = places.means @ run_layers(upper, states, places, self.fast.n_heads)
+            vectors = places.means @ run_layers(upper, states, places, self.bert.config.num_attention_heads)
         else:
             # The newer name of a method that older versions have under the other.
             tokenize = getattr(self.transformer, "preprocess", None) or self.transformer.tokenize
@@ -138,17 +141,52 @@ class TrainableModel:
             x = functional.embedding(ids, embeddings.word_embeddings.weight)
             x += embeddings.position_embeddings.weight[places.of_tokens]
             x = embeddings.LayerNorm(x + embeddings.token_type_embeddings.weight[0])
-            return run_layers(self.bert.encoder.layer[: self.first_trained], x, places, self.fast.n_heads)
+            n_heads = self.bert.config.num_attention_heads
+            return run_layers(self.bert.encoder.layer[: self.first_trained], x, places, n_heads)
 
     def tokenize(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Give the token numbers of texts, cut; for recognised models alone."""
         assert self.fast is not None  # noqa: S101 - only called on the fast road
-        found = self.fast.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
+        found = self.fast.encode_batch_fast([self.prompt + text for text in texts])
         rows = [tuple(encoding.ids) for encoding in found]
         # The last token closes the text, and is kept.
         return [
             row if len(row) <= self.max_tokens else (*row[: self.max_tokens - 1], row[-1]) for row in rows
         ]
+
+
+def find_tokenizer(model: Any) -> Tokenizer | None:
+    """Give a tokenizer that does not pad, for a model whose arithmetic is that of `run_layers`; else None."""
+    from tokenizers import Tokenizer
+    from transformers import BertModel
+
+    kinds = [type(module).__name__ for module in model]
+    bert = getattr(model[0], "auto_model", None)
+    if type(bert) is not BertModel or kinds not in (
+        ["Transformer", "Pooling"],
+        ["Transformer", "Pooling", "Normalize"],
+    ):
+        return None
+    config, pooling = bert.config, model[1]
+    is_plain = (
+        model.device.type == "cpu"
+        and all(parameter.dtype == torch.float32 for parameter in bert.parameters())
+        and config.hidden_act == "gelu"
+        and not config.is_decoder
+        and getattr(config, "position_embedding_type", "absolute") == "absolute"
+        and getattr(pooling, "pooling_mode", None) == "mean"
+        and (not model.default_prompt_name or pooling.include_prompt)
+        and not getattr(model[0], "do_lower_case", False)
+        and model.truncate_dim is None
+        and model.max_seq_length is not None
+        and model.max_seq_length <= config.max_position_embeddings
+    )
+    if not is_plain:
+        return None
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(model.max_seq_length)
+    return tokenizer
 
 
 class Places:
@@ -182,7 +220,7 @@ class Places:
 
 
 def run_layers(layers: Any, x: torch.Tensor, places: Places, n_heads: int) -> torch.Tensor:
-    """Run packed tokens through layers of a BERT; the arithmetic is that of `FastBert.forward`."""
+    """Run packed tokens through layers of a BERT; the arithmetic is that of transformers' own."""
     shape = (*places.padded.shape, n_heads, x.shape[1] // n_heads)
     mask = places.is_own[:, None, None, :]
     for layer in layers:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from robusttc.encoders import SentenceModel
 from robusttc.encoders.fine_tuning_batches import LabelledTexts, draw_batch
 from robusttc.encoders.fine_tuning_checkpoint import read_checkpoint, write_checkpoint
 from robusttc.encoders.fine_tuning_forward import TrainableModel, contrastive_loss
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.errors import DataError, quote
 from robusttc.progress import Progress, report
 

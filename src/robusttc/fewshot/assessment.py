@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import Encoder, WordInputs
 from robusttc.fewshot.deciding import THRESHOLD, judge
 from robusttc.fewshot.lessons import Teacher
 from robusttc.fewshot.rehearsal import rehearse
@@ -68,7 +67,7 @@ def assess_fewshot(
     --------
     >>> import numpy as np
     >>> from robusttc.data.task import Task
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> rows = {name: np.repeat(np.eye(4), 6, axis=0) for name in ("a", "b")}
     >>> tasks = TaskSet(Task(name, ["text"] * 24, ["x"] * 12 + ["y"] * 12) for name in rows)
     >>> assess_fewshot(tasks, [0, 1], encoder=FeatureEncoder(rows)).clusters_help

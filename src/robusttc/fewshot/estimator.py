@@ -14,11 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
-from robusttc.encoders.paired import PairedEncoder
-from robusttc.encoders.reading import VectorReader
+from robusttc.encoders import Encoder, FeatureEncoder, FrozenInputs, PairedEncoder, WordInputs, make_encoder
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.fewshot.adapting import Support
 from robusttc.fewshot.assessment import assess_fewshot, find_clusters
@@ -80,7 +76,7 @@ class ClusterFewShot:
     settings
         Everything else; None takes what suits the strategy and the encoder.
     vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     random_state
         The seed.
 
@@ -103,7 +99,7 @@ class ClusterFewShot:
 
     Examples
     --------
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> rows = np.repeat(np.eye(4), 6, axis=0)
     >>> names = ["a", "b", "c", "new"]
     >>> texts = [f"text {row}" for row in range(24)]
@@ -364,7 +360,7 @@ class ClusterFewShot:
     ) -> tuple[FrozenInputs, FrozenInputs | None]:
         """Give the frozen inputs of the rows, and of the labels' names where they are used."""
         fitted = self._need()
-        if not isinstance(fitted.reader, VectorReader):
+        if not isinstance(fitted.reader, FeatureEncoder):
             if vectors is not None:
                 raise UsageError("vectors are taken only where the sources had ready-made vectors")
             texts = list(task.texts.take(rows))

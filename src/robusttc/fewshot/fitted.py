@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from robusttc.encoders.reading import Reader, reader_from
+from robusttc.encoders import Encoder, load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.fewshot.gate import Gate, Marks
 from robusttc.fewshot.knowledge import Knowledge
@@ -60,7 +60,7 @@ class Fitted:
     """
 
     knowledge: Knowledge
-    reader: Reader
+    reader: Encoder
     landmarks: Landmarks
     clusters: dict[int, tuple[str, ...]]
     temperatures: dict[int, float]
@@ -171,7 +171,7 @@ def make_fitted(settings: dict[str, Any], arrays: Arrays, device: str) -> Fitted
     means, n_labels = arrays["landmarks/means"], arrays["landmarks/n_labels"]
     return Fitted(
         knowledge,
-        reader_from(settings["reader"], take_prefix(arrays, "reader/"), device=device),
+        load_encoder(settings["reader"], take_prefix(arrays, "reader/"), device=device),
         Landmarks(tuple(settings["landmarks"]), n_labels, means),
         {int(number): tuple(names) for number, names in settings["clusters"]},
         {int(number): float(value) for number, value in settings["temperatures"]},

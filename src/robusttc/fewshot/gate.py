@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.losses import unit_rows
 from robusttc.fewshot.spaces import Space

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.fewshot.episodes import SourceRows, usable_sources
 from robusttc.fewshot.metric import check_usable
 from robusttc.fewshot.parts import LinearPart

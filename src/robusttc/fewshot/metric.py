@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.errors import DataError
 from robusttc.fewshot.episodes import Episode, SourceRows, draw_episode, usable_sources
 from robusttc.fewshot.losses import matching_loss, prototype_loss

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders.reading import Reader, reader_from
+from robusttc.encoders import Encoder, load_encoder
 from robusttc.errors import StoreError, UsageError, quote
 from robusttc.fewshot.parts import (
     Part,
@@ -61,7 +61,7 @@ class FewShotModel:
         *,
         parts: tuple[Part, ...],
         shares: tuple[float, ...],
-        reader: Reader,
+        reader: Encoder,
         weights: dict[int, float],
         support_accuracy: float,
         out_of_cluster: bool,
@@ -197,7 +197,7 @@ class FewShotModel:
                     for number, one in enumerate(settings["parts"])
                 ),
                 shares=tuple(settings["shares"]),
-                reader=reader_from(settings["reader"], take_prefix(arrays, "reader/"), device=device),
+                reader=load_encoder(settings["reader"], take_prefix(arrays, "reader/"), device=device),
                 weights={int(number): float(weight) for number, weight in settings["weights"]},
                 support_accuracy=float("nan") if accuracy is None else float(accuracy),
                 out_of_cluster=bool(settings["out_of_cluster"]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.losses import sum_rows, unit_rows
 from robusttc.fewshot.spaces import Space

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.fewshot.heads import LinearHead
 from robusttc.fewshot.losses import softmax_rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.adapting import Support, accuracy, own_model
 from robusttc.fewshot.gate import Evidence, Gate
 from robusttc.fewshot.knowledge import Knowledge

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.parts import LinearPart
 from robusttc.fewshot.settings import FewShotSettings

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.episodes import SourceRows, usable_sources
 from robusttc.fewshot.gate import Evidence, Gate, cross_fit, fit_gate
 from robusttc.fewshot.knowledge import Knowledge, learn

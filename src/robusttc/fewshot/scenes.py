@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.adapting import Support
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.protocol import EXTRA_ROWS, pick_rows

@@ -8,10 +8,7 @@ import numpy as np
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.reading import Reader, reader_of
+from robusttc.encoders import Encoder, FeatureEncoder, FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.learning.label_words import carries_words, label_words
 from robusttc.progress import Progress
@@ -38,7 +35,7 @@ class ReadySources:
 
     inputs: FrozenInputs
     sources: tuple[SourceRows, ...]
-    reader: Reader
+    reader: Encoder
 
 
 def make_ready(
@@ -63,7 +60,7 @@ def make_ready(
     prepared = encoder.prepare(TaskSet([*tasks, *extra]), splits=SPLITS, progress=progress)
     place_of: dict[str, int] = {}
     if extra:
-        place_of = dict(zip(named, prepared.items[extra[0].name].tolist(), strict=True))
+        place_of = dict(zip(named, prepared.text_index[extra[0].name].tolist(), strict=True))
     sources = []
     for task in tasks:
         rows = task.rows(*SPLITS)
@@ -80,7 +77,7 @@ def make_ready(
                 ),
             )
         )
-    return ReadySources(prepared.inputs, tuple(sources), reader_of(encoder, prepared))
+    return ReadySources(prepared.inputs, tuple(sources), encoder.for_new_texts(prepared))
 
 
 def label_texts(tasks: TaskSet) -> dict[str, list[str]]:

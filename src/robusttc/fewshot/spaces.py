@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.errors import UsageError, quote
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.losses import unit_rows

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.errors import DataError, DoubtWarning, quote
 from robusttc.fewshot.settings import Tuned
 
@@ -44,8 +44,7 @@ def check_support(task: Task, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64]
 
 def find_tuning(encoder: Encoder) -> Tuned | None:
     """Tell whether an encoder is a sentence encoder that was fine-tuned, or a pair with such a one."""
-    from robusttc.encoders.paired import PairedEncoder
-    from robusttc.encoders.sentence import SentenceEncoder
+    from robusttc.encoders import PairedEncoder, SentenceEncoder
 
     if isinstance(encoder, PairedEncoder):
         return "paired" if any(find_tuning(one) for one in (encoder.first, encoder.second)) else None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.losses import unit_rows
 from robusttc.fewshot.playing import Played
 from robusttc.fewshot.rehearsal import Rehearsal

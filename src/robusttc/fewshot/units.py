@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.fewshot.metric import train_metric
 from robusttc.fewshot.parts import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress
 
@@ -28,8 +28,8 @@ def tune_encoder(
         If it is an encoder of another kind.
     """
     # Late: both load torch.
+    from robusttc.encoders import SentenceEncoder
     from robusttc.encoders.fine_tuning import fine_tune
-    from robusttc.encoders.sentence import SentenceEncoder
 
     if not isinstance(encoder, SentenceEncoder):
         raise UsageError(

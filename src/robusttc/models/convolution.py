@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.token_array import TokenArray
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.errors import UsageError, quote
 from robusttc.models.layers import Gradients, RowGradients, compiled, multiply_rows
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.models.convolution import ConvolutionLayer
 from robusttc.models.layers import (
@@ -147,7 +146,7 @@ def new_layer(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> inputs = DenseInputs(np.eye(3, dtype=np.float32))
     >>> layer = new_layer(inputs, settings=TrainingSettings(width=4), generator=numpy_generator(0, "layer"))
     >>> layer.represent(inputs).shape
@@ -492,7 +491,7 @@ def train_model(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> inputs = DenseInputs(np.eye(2, dtype=np.float32))
     >>> settings, generator = TrainingSettings(width=8), numpy_generator(0, "train")
     >>> model = train_model(inputs, [0, 1], n_labels=2, settings=settings, generator=generator)

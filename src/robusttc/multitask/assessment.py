@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from numpy.typing import ArrayLike
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.errors import DataError
 from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
@@ -53,7 +53,7 @@ def assess_multitask(
     --------
     >>> import numpy as np
     >>> from robusttc.data.task import Task
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["text"] * 8, ["x", "y"] * 4) for name in "abc")
     >>> encoder = FeatureEncoder(dict.fromkeys("abc", np.tile(np.eye(2), (4, 1))))
     >>> settings = MultiTaskSettings(width=4, min_steps=5)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.models import Gradients, RowGradients, head_gradients
 from robusttc.multitask.components import Shared, train_copies
 from robusttc.multitask.fitting import uses

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import UsageError, quote
 from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.bench import Bench
@@ -51,7 +50,7 @@ class ClusterMultiTask:
     Parameters
     ----------
     encoder
-        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.choosing.make_encoder`.
+        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.make_encoder`.
     strategy
         ``paper`` is Algorithm 2 to the letter: a cluster has one shared layer and one classifier a task,
         trained from scratch, and the epoch with the best mean validation accuracy of the cluster is kept.
@@ -107,7 +106,7 @@ class ClusterMultiTask:
     Examples
     --------
     >>> from robusttc.data.task import Task
-    >>> from robusttc.encoders.features import FeatureEncoder
+    >>> from robusttc.encoders import FeatureEncoder
     >>> rows = np.repeat(np.eye(4), 6, axis=0)
     >>> names = ["a", "b", "c"]
     >>> tasks = TaskSet(Task(name, ["text"] * 24, ["x"] * 12 + ["y"] * 12) for name in names)
@@ -417,7 +416,7 @@ class ClusterMultiTask:
         encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
         if self.tune is None:
             return encoder
-        from robusttc.encoders.paired import PairedEncoder
+        from robusttc.encoders import PairedEncoder
 
         tuned = tune_encoder(encoder, tasks, seed=seed, label_texts=name_as_text, progress=progress)
         return PairedEncoder(encoder, tuned)

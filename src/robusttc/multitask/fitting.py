@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.multitask.choosing import Choice, choose, has_clusters
 from robusttc.multitask.components import COMPONENTS, blank_own

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.tokens import Vocabulary
-from robusttc.encoders.reading import Reader, WordReader, reader_from
+from robusttc.encoders import Encoder, WordEncoder, load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 from robusttc.multitask.components import OwnModel, Shared, describe_own, own_from_description
@@ -58,7 +58,7 @@ class JoinedTask:
     reference: Floats | None = None
     words: tuple[str, ...] = ()
     vectors: Floats | None = None
-    reader: Reader | None = field(default=None)
+    reader: Encoder | None = field(default=None)
 
 
 def parts_of(payload: Payload) -> tuple[OwnModel | None, Shared | None, dict[str, tuple[Head, ...]]]:
@@ -97,13 +97,13 @@ def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def longer_reader(reader: Reader, words: Sequence[str], vectors: Floats | None) -> Reader:
+def longer_reader(reader: Encoder, words: Sequence[str], vectors: Floats | None) -> Encoder:
     """Give a reader that knows more words."""
     if not words or vectors is None:
         return reader
-    assert isinstance(reader, WordReader)  # noqa: S101 - only words have words
+    assert isinstance(reader, WordEncoder)  # noqa: S101 - only words have words
     vocabulary = Vocabulary((*reader.vocabulary.words, *words), reader.vocabulary.lower)
-    return WordReader(vocabulary, np.concatenate([reader.vectors, vectors]))
+    return WordEncoder(vocabulary, np.concatenate([reader.vectors, vectors]))
 
 
 def serve_joined(base: Serving, later: JoinedTask) -> Serving:
@@ -204,7 +204,7 @@ def load_joined(folder: str | PathLike[str], *, base: str | None, device: str = 
             arrays.get("reference"),
             tuple(settings["words"]),
             arrays.get("vectors"),
-            None if reader is None else reader_from(reader, under(arrays, "reader/"), device=device),
+            None if reader is None else load_encoder(reader, under(arrays, "reader/"), device=device),
         )
     except StoreError:
         raise

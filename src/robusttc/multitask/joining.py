@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.learning.bench import name_tasks
 from robusttc.learning.folds import deal_folds
 from robusttc.models import ConvolutionLayer

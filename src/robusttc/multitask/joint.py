@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.errors import DataError, quote
 from robusttc.models import Layer, fit_softmax, new_head, new_layer
 from robusttc.multitask.joint_steps import TaskPart, Trainer
@@ -63,7 +63,7 @@ def train_jointly(
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> from robusttc.random import numpy_generator
     >>> inputs = DenseInputs(np.eye(4, dtype=np.float32))
     >>> parts = [TaskPart(name, 2, np.arange(4), np.array([0, 0, 1, 1])) for name in "ab"]

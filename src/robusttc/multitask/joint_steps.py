@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.models import Adam, Batch, Heads, train_steps
 from robusttc.multitask.label_sharing import SharedLabels, label_groups
 from robusttc.multitask.sampling import draw_rows, expected_counts, make_steps

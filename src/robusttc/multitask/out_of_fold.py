@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
+from robusttc.encoders import PreparedTasks
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.groups import members

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.reading import reader_from
+from robusttc.encoders import load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.model_files import read_model_folder, write_model_folder
@@ -205,9 +205,9 @@ def fitted_from(settings: Mapping[str, Any], arrays: Arrays, *, device: str) -> 
 
     serving = Serving(
         tasks,
-        reader_from(settings["reader"], grouped.get("reader", {}), device=device),
+        load_encoder(settings["reader"], grouped.get("reader", {}), device=device),
         {
-            name: reader_from(values, grouped.get(f"private reader/{number}", {}), device=device)
+            name: load_encoder(values, grouped.get(f"private reader/{number}", {}), device=device)
             for number, (name, values) in enumerate(sorted(settings["private_readers"].items()))
         },
         {

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.reading import Reader
+from robusttc.encoders import DenseInputs, Encoder, FrozenInputs
 from robusttc.errors import UnknownTaskError
 from robusttc.learning.calibration import sharpen
 from robusttc.learning.familiar import FamiliarTexts
@@ -87,8 +86,8 @@ class Serving:
     """
 
     tasks: dict[str, ServedTask]
-    reader: Reader
-    private_readers: Mapping[str, Reader] = field(default_factory=dict)
+    reader: Encoder
+    private_readers: Mapping[str, Encoder] = field(default_factory=dict)
     own: dict[str, OwnModel] = field(default_factory=dict)
     alone: dict[str, Shared] = field(default_factory=dict)
     shared: Shared | None = None

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.errors import UsageError, quote
 from robusttc.models import Activation, Embeddings, TrainingSettings
 from robusttc.params import Choice, Settings, check_param
@@ -163,7 +163,7 @@ def default_settings(inputs: FrozenInputs) -> MultiTaskSettings:
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> default_settings(DenseInputs(np.eye(2, dtype=np.float32))).activation
     'residual'
     """
@@ -208,7 +208,7 @@ def paper_settings(inputs: FrozenInputs) -> MultiTaskSettings:
 
     Examples
     --------
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> paper_settings(DenseInputs(np.eye(2, dtype=np.float32))).width
     200
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.errors import UnknownTaskError
 from robusttc.models import Layer, TrainingSettings, layer_from_parameters, multiply_rows
 
@@ -44,7 +44,7 @@ class SharedModel:
     Examples
     --------
     >>> from robusttc.models import DenseLayer
-    >>> from robusttc.encoders.inputs import DenseInputs
+    >>> from robusttc.encoders import DenseInputs
     >>> eye, zero = np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32)
     >>> model = SharedModel(DenseLayer(eye, zero), ["a"], np.array([0]), np.array([2]), eye, zero)
     >>> model.probabilities("a", DenseInputs(eye)).round(2).tolist()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
+from robusttc.encoders import PreparedTasks
 from robusttc.errors import DataError, quote
 from robusttc.learning.folds import deal_folds
 from robusttc.multitask.joint import TaskPart

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks
-from robusttc.encoders.features import FeatureEncoder
-from robusttc.encoders.reading import WordReader, reader_of
+from robusttc.encoders import Encoder, FeatureEncoder, PreparedTasks, WordEncoder
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.serving import OWN_ONLY, ServedTask, Serving
@@ -98,8 +96,8 @@ def new_serving(tasks: TaskSet, data: TrainingData, encoder: Encoder) -> Serving
         )
         for task in tasks
     }
-    private = {name: reader_of(encoder, prepared) for name, (prepared, _) in data.private.items()}
-    reader = next(iter(private.values())) if data.prepared is None else reader_of(encoder, data.prepared)
+    private = {name: encoder.for_new_texts(prepared) for name, (prepared, _) in data.private.items()}
+    reader = next(iter(private.values())) if data.prepared is None else encoder.for_new_texts(data.prepared)
     # Only words have numbers that depend on the texts; any other reader serves all tasks alike.
-    words = {name: own for name, own in private.items() if isinstance(own, WordReader)}
+    words = {name: own for name, own in private.items() if isinstance(own, WordEncoder)}
     return Serving(served, reader, words, familiar=data.familiar)

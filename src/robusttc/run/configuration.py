@@ -55,7 +55,7 @@ class FitConfiguration(Checked):
     Attributes
     ----------
     encoder, vectors, model, device
-        See `robusttc.encoders.choosing.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     kind, pairs
         What is measured between tasks, and how many scores; see `robusttc.transfer.measure`.
     clusters, rule
@@ -77,7 +77,11 @@ class FitConfiguration(Checked):
     100000
     """
 
-    encoder: Annotated[Literal["sentence", "cnn"], Field(description="sentence or cnn")] = "sentence"
+    encoder: Annotated[
+        Literal["sentence", "static", "multilingual", "both", "cnn"]
+        | Annotated[str, Field(pattern=r"^remote:https?://")],
+        Field(description="sentence, static, multilingual, both, cnn or remote:URL"),
+    ] = "sentence"
     vectors: Annotated[Path | None, Field(description="a file of word vectors")] = None
     model: Annotated[str | None, Field(description="the name or folder of a sentence model")] = None
     device: Annotated[str, Field(description="auto, cpu, cuda or mps", min_length=1)] = "auto"
@@ -118,11 +122,11 @@ class FitConfiguration(Checked):
     def check_together(self) -> FitConfiguration:
         """Refuse values that do not go together."""
         if self.tune == "encoder" and self.encoder != "sentence":
-            raise ValueError("only the encoder sentence can be tuned, not cnn")
+            raise ValueError(f"only the encoder sentence can be tuned, not {self.encoder}")
         if self.vectors is not None and self.encoder != "cnn":
             raise ValueError("word vectors are for the encoder cnn")
-        if self.model is not None and self.encoder != "sentence":
-            raise ValueError("a sentence model is for the encoder sentence")
+        if self.model is not None and self.encoder in ("cnn", "multilingual"):
+            raise ValueError("a sentence model is for the encoders sentence, static, both and remote")
         return self
 
     @property

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.multitask.serving import Serving
 from robusttc.progress import Progress, report
 from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.model_folder import find_model_folder, hash_model_folder
+from robusttc.encoders import make_encoder
 from robusttc.errors import StoreError
 from robusttc.progress import Progress, ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
@@ -170,10 +169,7 @@ def make_identity(tasks: TaskSet, configuration: FitConfiguration) -> Identity:
     facts = configuration.as_facts()
     # What is in the files counts, not where they are.
     paths = {name: facts.pop(name) for name in ("vectors", "model")}
-    if configuration.encoder == "sentence":
-        files = hash_model_folder(find_model_folder(paths["model"]))
-    else:
-        files = make_encoder("cnn", vectors=paths["vectors"]).fingerprint
+    files = make_encoder(configuration.encoder, device="cpu", **paths).fingerprint
     versions = {"robusttc": __version__, **{name: metadata.version(name) for name in LIBRARIES}}
     facts["encoder_files"] = files
     return Identity(facts, {task.name: hash_task(task) for task in tasks}, versions)

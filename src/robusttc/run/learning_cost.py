@@ -39,7 +39,7 @@ def estimate_learning(tasks: TaskSet, configuration: FitConfiguration, *, n_work
     """
     shareable = tasks.shareable()
     n_rows = sum(len(task.rows("train")) for task in shareable)
-    encoder = configuration.encoder
+    encoder = "cnn" if configuration.encoder == "cnn" else "sentence"
     wanted = configuration.clusters
     n_clusters = max(2, math.ceil(len(shareable) / TASKS_A_CLUSTER)) if wanted == "auto" else wanted
     passes = EVALUATION

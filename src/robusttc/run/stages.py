@@ -20,11 +20,7 @@ from numpy.typing import NDArray
 
 from robusttc.clustering import StopRule
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder, distinct_texts
-from robusttc.encoders.encoding_units import encode_with
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import DenseInputs, Encoder, distinct_texts, encode_with, make_encoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.learning.label_words import name_as_text
@@ -137,7 +133,7 @@ class Stages:
             chosen.encoder, vectors=chosen.vectors, model=chosen.model, device=chosen.device
         )
         with self.stage("encode") as progress:
-            if isinstance(encoder, SentenceEncoder):
+            if encoder.keeps_vectors:
                 encode_texts(self.workshop, encoder, tasks, progress)
             if chosen.tune == "encoder" and len(tasks.shareable()):
                 # It keeps itself, so the estimators find it; here it has a stage to show for it.
@@ -148,7 +144,6 @@ class Stages:
                     label_texts=name_as_text,
                     progress=progress,
                 )
-                assert isinstance(tuned, SentenceEncoder)  # noqa: S101 - nothing else can be tuned
                 encode_texts(self.workshop, tuned, tasks, progress)
         return encoder
 
@@ -323,9 +318,7 @@ def make_multitask(
     )
 
 
-def encode_texts(
-    workshop: Workshop, encoder: SentenceEncoder, tasks: TaskSet, progress: Progress | None
-) -> None:
+def encode_texts(workshop: Workshop, encoder: Encoder, tasks: TaskSet, progress: Progress | None) -> None:
     """Compute the sentence vectors that are missing."""
     texts, _ = distinct_texts(tasks)
     if len(texts) <= FEW_TEXTS:

@@ -22,8 +22,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.data.packed import PackedStrings
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import WordInputs
+from robusttc.encoders import PreparedTasks, WordInputs
 from robusttc.models import TrainingSettings
 from robusttc.transfer.blocks import score_block
 from robusttc.transfer.pairs import choose_pairs

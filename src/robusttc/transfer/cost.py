@@ -15,11 +15,15 @@ from os import PathLike
 import numpy as np
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.cnn import CnnEncoder
-from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
-from robusttc.encoders.inputs import DenseInputs
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import (
+    CnnEncoder,
+    DenseInputs,
+    Encoder,
+    PreparedTasks,
+    SentenceEncoder,
+    distinct_texts,
+    make_encoder,
+)
 from robusttc.errors import DataError
 from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
@@ -151,7 +155,7 @@ def load(encoder: Encoder) -> float:
     import sentence_transformers  # noqa: F401 - it takes longer than the model itself
 
     start = time.perf_counter()
-    encoder._load()
+    encoder.load()
     return time.perf_counter() - start
 
 

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
-from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.sentence_model import SentenceModel
-from robusttc.encoders.sentence_vectors import encode_sentences
-from robusttc.encoders.vector_cache import VectorCache
+from robusttc.encoders import (
+    DenseInputs,
+    Encoder,
+    FrozenInputs,
+    PreparedTasks,
+    SentenceEncoder,
+    distinct_texts,
+)
 from robusttc.random import numpy_generator
 
 __all__ = ["FrozenCost", "cost_of_frozen_part"]
@@ -89,41 +91,39 @@ def count_characters(texts: Sequence[str]) -> int:
 
 def cost_of_sentences(encoder: SentenceEncoder, texts: Sequence[str], sampled: TaskSet) -> FrozenCost:
     """Estimate sentence vectors: those in the cache are read, the others are computed."""
-    model = encoder._load()
-    cache = VectorCache() if encoder._cache is None else encoder._cache
-    missing = cache.find_missing(model.fingerprint, texts, model.dimension)
+    encoder.load()
+    missing = encoder.cache.find_missing(encoder.fingerprint, texts)
+    dimension = encoder.encode_cached(texts[:1]).dimension
     seconds = 0.0
     if len(missing) < len(texts):
-        seconds += read_seconds(cache, model, texts, set(missing))
+        seconds += read_seconds(encoder, texts, set(missing))
     if missing:
-        rate = encoding_seconds(cache, model, missing)
-        missing = cache.find_missing(model.fingerprint, missing, model.dimension)
-        seconds += rate * sum(work_of_texts(missing, model))
-    prepared = make_up_vectors(sampled, model.dimension)
-    return FrozenCost(seconds, len(missing), 4.0 * model.dimension, prepared)
+        rate = encoding_seconds(encoder, missing)
+        missing = encoder.cache.find_missing(encoder.fingerprint, missing)
+        seconds += rate * sum(work_of_texts(missing, encoder))
+    prepared = make_up_vectors(sampled, dimension)
+    return FrozenCost(seconds, len(missing), 4.0 * dimension, prepared)
 
 
-def read_seconds(cache: VectorCache, model: SentenceModel, texts: Sequence[str], missing: set[str]) -> float:
+def read_seconds(encoder: SentenceEncoder, texts: Sequence[str], missing: set[str]) -> float:
     """Estimate how long the vectors that are in the cache take to be read."""
     there = [text for text in texts if text not in missing]
     some = there[:: -(-len(there) // MAX_TEXTS)]
     start = time.perf_counter()
-    cache.get_or_compute(model.fingerprint, some, lambda left: encode_sentences(model, left), model.dimension)
+    encoder.encode_cached(some)
     return (time.perf_counter() - start) * len(there) / len(some)
 
 
-def encoding_seconds(cache: VectorCache, model: SentenceModel, missing: Sequence[str]) -> float:
+def encoding_seconds(encoder: SentenceEncoder, missing: Sequence[str]) -> float:
     """Give the seconds a unit of work, from a sample of short and long texts; its vectors are kept."""
 
     def encode(some: Sequence[str]) -> float:
         start = time.perf_counter()
-        cache.get_or_compute(
-            model.fingerprint, some, lambda left: encode_sentences(model, left), model.dimension
-        )
+        encoder.encode_cached(some)
         return time.perf_counter() - start
 
     ordered = sorted(missing, key=len)
-    encode_sentences(model, ordered[:1])  # the first call is slow
+    encoder.encode(ordered[:1])  # the first call is slow
     sampled = take_runs(ordered, FIRST_TEXTS)
     seconds = encode(sampled)
     left = sorted(set(missing).difference(sampled), key=len)
@@ -132,7 +132,7 @@ def encoding_seconds(cache: VectorCache, model: SentenceModel, missing: Sequence
     if len(left) >= FIRST_TEXTS:
         sampled = take_runs(left, n_more)
         seconds = encode(sampled)
-    return seconds / max(sum(work_of_texts(sampled, model)), 1)
+    return seconds / max(sum(work_of_texts(sampled, encoder)), 1)
 
 
 def take_runs(ordered: Sequence[str], count: int) -> list[str]:
@@ -150,9 +150,9 @@ def take_runs(ordered: Sequence[str], count: int) -> list[str]:
     return [text for part, start in zip(parts, starts, strict=True) for text in part[start : start + run]]
 
 
-def work_of_texts(texts: Sequence[str], model: SentenceModel) -> list[int]:
+def work_of_texts(texts: Sequence[str], encoder: SentenceEncoder) -> list[int]:
     """Give the work of each text: its characters as far as the model reads, and those of the two marks."""
-    limit = CHARACTERS_A_TOKEN * (model.fast.max_length if model.fast is not None else 512)
+    limit = CHARACTERS_A_TOKEN * int(encoder.load().transformer.max_seq_length or 512)
     return [min(len(text), limit) + 2 * CHARACTERS_A_TOKEN for text in texts]
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.device import resolve_device
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder, make_encoder, resolve_device
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
@@ -56,7 +54,7 @@ def measure_transfer(
     tasks
         The tasks, at least two.
     encoder
-        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.encoder.Encoder`.
+        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.Encoder`.
     pairs
         ``all``, a number of scores, or ``auto``: all up to 300 tasks, else about n log(n)**2 of them. Pairs
         are drawn so that all tasks have the same number of partners, and measured both ways. A `PairList`

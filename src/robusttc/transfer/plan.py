@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import PreparedTasks
-from robusttc.encoders.inputs import FrozenInputs, WordInputs
+from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.random import numpy_generator
 from robusttc.transfer.pairs import PairList

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.models import Layer, TrainedModel, multiply_rows, train_model
 from robusttc.random import numpy_generator
 from robusttc.transfer.narrowing import discriminant_directions

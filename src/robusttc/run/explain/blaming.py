@@ -7,7 +7,7 @@ from typing import Literal
 
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders.reading import EncoderReader
+from robusttc.encoders import FeatureEncoder, WordEncoder
 from robusttc.multitask.culprits import Culprit, estimate_culprits
 from robusttc.multitask.fitting import uses
 from robusttc.multitask.persistence import Fitted
@@ -70,18 +70,14 @@ def blame(
     """
     mates = mates_in(fitted, name)
     reader = fitted.serving.reader
-    quick = isinstance(reader, EncoderReader) and len(mates) <= MAX_MATES
+    has_vectors = not isinstance(reader, WordEncoder | FeatureEncoder)
+    quick = has_vectors and len(mates) <= MAX_MATES
     are_kept = all(kept.place(other).is_file() for other in (name, *mates))
-    if (
-        not isinstance(reader, EncoderReader)
-        or n_folds is None
-        or not are_kept
-        or not (quick or all_culprits)
-    ):
+    if not has_vectors or n_folds is None or not are_kept or not (quick or all_culprits):
         return blame_by_scores(pairs, set(mates)), "scores"
     tasks = kept.read([name, *mates])
     with threadpool_limits(1):
-        data = prepare_tasks(tasks, reader.encoder, None)
+        data = prepare_tasks(tasks, reader, None)
         found = estimate_culprits(fitted, data, [name], n_folds=n_folds)
     return found[name][:MAX_CULPRITS], "gradients"
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data.task import Task
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.learning.scope import N_NEIGHBOURS, normalise
 from robusttc.models import multiply_rows
 from robusttc.multitask.components import OwnModel

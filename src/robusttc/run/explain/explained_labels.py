@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.models import TrainedModel
 from robusttc.multitask.components import OwnModel, fit_own
 from robusttc.multitask.joint import TaskPart

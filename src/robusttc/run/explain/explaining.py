@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robusttc.data.task import Task
-from robusttc.encoders.inputs import FrozenInputs
+from robusttc.encoders import FrozenInputs
 from robusttc.errors import StoreError, UsageError, quote
 from robusttc.files import explain_disk_errors
 from robusttc.multitask.components import COMPONENTS

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
-from robusttc.encoders.inputs import DenseInputs, FrozenInputs
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.learning.folds import deal_folds
 from robusttc.multitask.components import fit_own
 from robusttc.multitask.joint import TaskPart

@@ -10,9 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robusttc.encoders.choosing import make_encoder
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import DoubtWarning, StoreError, WorkError, quote
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import Progress
@@ -157,7 +155,7 @@ class Adding:
                 expected=f"fingerprint {files[:12]}",
                 todo="bring back its files",
             )
-        if isinstance(encoder, SentenceEncoder):
+        if encoder.keeps_vectors:
             encode_texts(self.workshop, encoder, self.new.learnable, self.progress)
         return encoder
 

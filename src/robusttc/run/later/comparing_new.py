@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robusttc.clustering import pair_values
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.kept_tasks import KeptTasks

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from robusttc.encoders.cache_folder import default_cache_folder
+from robusttc.encoders import default_cache_folder
 from robusttc.formatting import count
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.later.later_outputs import Row, names_added, read_now

@@ -12,9 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
-from robusttc.encoders.inputs import FrozenInputs
-from robusttc.encoders.reading import Reader, WordReader, reader_of
+from robusttc.encoders import Encoder, FrozenInputs, WordEncoder
 from robusttc.learning.bench import warn_of_tasks
 from robusttc.multitask.deciding_join import expected_gain, pays, usable_weights, weigh_kinds
 from robusttc.multitask.joined import JoinedTask, longer_reader, parts_of, serve_joined
@@ -64,7 +62,7 @@ class Read:
     """The texts of a task as inputs, and what the run's models must learn to read for them."""
 
     inputs: FrozenInputs
-    reader: Reader | None = None
+    reader: Encoder | None = None
     words: tuple[str, ...] = ()
     vectors: Floats | None = None
 
@@ -143,11 +141,11 @@ def join_all(
 def read_task(task: Task, serving: Serving, encoder: Encoder) -> Read:
     """Turn all texts of a task into inputs of the run's models."""
     texts = list(task.texts)
-    if not isinstance(serving.reader, WordReader):
+    if not isinstance(serving.reader, WordEncoder):
         return Read(serving.reader.read(texts))
     prepared = encoder.prepare(TaskSet([task]))
-    own = reader_of(encoder, prepared)
-    assert isinstance(own, WordReader)  # noqa: S101 - the encoder of words reads words
+    own = encoder.for_new_texts(prepared)
+    assert isinstance(own, WordEncoder)  # noqa: S101 - the encoder of words reads words
     if not task.may_share:
         # Numbers and words of its own: nothing of it is to be seen beside those of others.
         return Read(own.read(texts), reader=own)

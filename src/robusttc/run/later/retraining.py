@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robusttc.data.taskset import TaskSet
-from robusttc.encoders.encoder import Encoder
+from robusttc.encoders import Encoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import Progress

@@ -1,0 +1,391 @@
+"""Vectors that are computed once: kept on disk by model and text, for this run and all later ones.
+
+The cache may be deleted at any time, so nothing that happens to it stops a run. A damaged file is renamed
+away; where the disk cannot be written, vectors are held in memory until the process ends. Either is
+reported once, by a warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.errors import DataWarning, UsageError
+from robusttc.files import create_folder, open_private, restrict
+from robusttc.params import Integer, check_param
+
+__all__ = ["CACHE_VARIABLE", "VectorCache", "default_cache", "default_cache_folder"]
+
+CACHE_VARIABLE = "ROBUSTTC_CACHE"
+DEFAULT_MAX_BYTES = 2 * 2**30
+# Texts that are encoded and stored together: what a killed process loses at most.
+BLOCK_TEXTS = 1_024
+QUERY_KEYS = 500
+BUSY_TIMEOUT_S = 30.0
+PAGE_BYTES = 16_384  # a page of SQLite's usual size would be a quarter empty with rows of 384 floats
+FULL_SHARE = 0.8  # what an eviction leaves, so that the next one is some time away
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS vectors (age INTEGER PRIMARY KEY, model BLOB NOT NULL, text BLOB NOT NULL,"
+    " vector BLOB NOT NULL, UNIQUE (text, model))"
+)
+DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+Floats = NDArray[np.float32]
+Result = TypeVar("Result")
+
+
+def default_cache_folder() -> Path:
+    """Return the user's cache folder: ``$ROBUSTTC_CACHE/vectors``, or the platform's usual place.
+
+    Examples
+    --------
+    >>> default_cache_folder().name
+    'vectors'
+    """
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser() / "vectors"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "robusttc" / "vectors"
+
+
+def default_cache() -> VectorCache:
+    """Return the cache in the user's cache folder; one object per process and folder."""
+    return shared_cache(default_cache_folder())
+
+
+@cache
+def shared_cache(folder: Path) -> VectorCache:
+    """Return one cache per folder, so that what it cannot write is held in memory for all stages of a run."""
+    return VectorCache(folder)
+
+
+class DamagedFile(sqlite3.DatabaseError):
+    """The file is a database, but not what was written to it."""
+
+
+class VectorCache:
+    """Vectors by model and text, safe for several threads and processes.
+
+    Parameters
+    ----------
+    folder
+        Where the file is; None is `default_cache_folder`.
+    max_bytes
+        The largest size of the file, from 1 up. Beyond it, the oldest vectors are deleted.
+
+    Examples
+    --------
+    >>> cache = VectorCache.in_memory()
+    >>> def lengths(texts):
+    ...     return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+    >>> cache.get_or_compute("my model", ["a", "bcd", "a"], lengths).tolist()
+    [[1.0, 1.0], [3.0, 1.0], [1.0, 1.0]]
+    >>> cache.find_missing("my model", ["a", "b"])
+    ['b']
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str] | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> None:
+        check_param("max_bytes", max_bytes, Integer(1))
+        self.folder: Path | None = default_cache_folder() if folder is None else Path(folder).expanduser()
+        self.max_bytes = int(max_bytes)
+        self._keeps = True
+        self._memory: dict[tuple[bytes, bytes], Floats] = {}
+        self._connection: tuple[int, sqlite3.Connection] | None = None
+        self._lock = threading.RLock()
+
+    @classmethod
+    def in_memory(cls) -> VectorCache:
+        """Return a cache that holds vectors in memory and writes nothing to disk."""
+        made = cls(".")
+        made.folder = None
+        return made
+
+    @classmethod
+    def disabled(cls) -> VectorCache:
+        """Return a cache that keeps nothing: every vector is computed each time it is needed."""
+        made = cls.in_memory()
+        made._keeps = False
+        return made
+
+    @property
+    def keeps(self) -> bool:
+        """Whether vectors are kept at all."""
+        return self._keeps
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process opens the file for itself; what is in memory stays here.
+        return rebuild, (self.folder, self.max_bytes, self._keeps)
+
+    def __repr__(self) -> str:
+        where = repr(str(self.folder)) if self.folder else "in memory" if self._keeps else "disabled"
+        return f"VectorCache({where})"
+
+    def get_or_compute(
+        self,
+        fingerprint: str,
+        texts: Sequence[str],
+        compute: Callable[[list[str]], Floats],
+        *,
+        keep: bool = True,
+        advance: Callable[[int], None] | None = None,
+    ) -> Floats:
+        """Return the vectors of texts, one per row; only those that are missing are computed.
+
+        Parameters
+        ----------
+        fingerprint
+            The encoder that the vectors belong to.
+        texts
+            The texts, at least one.
+        compute
+            Returns the vectors of a list of distinct texts of similar length. Each block is stored before the
+            next one is computed, so a killed run resumes there.
+        keep
+            Whether computed vectors are kept. Without, nothing is written.
+        advance
+            Called with the number of distinct texts done after every block.
+
+        Raises
+        ------
+        UsageError
+            If `compute` does not return one vector per text.
+        """
+        distinct = list(dict.fromkeys(texts))
+        found = dict(self._read(fingerprint, distinct, may_create=keep))
+        # Encoders batch texts of one length, so neighbours in a block should be of similar length.
+        missing = sorted((text for text in distinct if text not in found), key=len, reverse=True)
+        n_found = len(found)
+        for start in range(0, len(missing), BLOCK_TEXTS):
+            if advance is not None:
+                advance(n_found + start)
+            block = missing[start : start + BLOCK_TEXTS]
+            vectors = np.asarray(compute(block), dtype=np.float32)
+            if vectors.ndim != 2 or len(vectors) != len(block):
+                raise UsageError(
+                    "the computed vectors have the wrong shape",
+                    got=f"{vectors.shape}",
+                    expected=f"({len(block)}, dimensions)",
+                )
+            if keep:
+                self.put(fingerprint, block, vectors)
+            found.update(zip(block, vectors, strict=True))
+        return np.array([found[text] for text in texts], dtype=np.float32)
+
+    def find_missing(self, fingerprint: str, texts: Sequence[str]) -> list[str]:
+        """Return the distinct texts that have no vector yet; no file is created."""
+        distinct = list(dict.fromkeys(texts))
+        found = {text for text, _ in self._read(fingerprint, distinct, may_create=False)}
+        return [text for text in distinct if text not in found]
+
+    def put(self, fingerprint: str, texts: Sequence[str], vectors: Floats) -> None:
+        """Keep the vectors of texts; those that are there already stay as they are."""
+        if not self._keeps:
+            return
+        model = hash_model(fingerprint)
+        rows = [(model, hash_text(text)) for text in texts]
+        blobs = np.ascontiguousarray(vectors, dtype="<f4")
+
+        def write(database: sqlite3.Connection) -> bool:
+            with database:  # one transaction
+                database.executemany(
+                    "INSERT OR IGNORE INTO vectors (model, text, vector) VALUES (?, ?, ?)",
+                    [(*key, blob.tobytes()) for key, blob in zip(rows, blobs, strict=True)],
+                )
+                delete_oldest(database, self.max_bytes)
+            return True
+
+        if not self._attempt(write):
+            with self._lock:
+                self._memory.update(zip(rows, np.array(vectors, dtype=np.float32), strict=True))
+                while len(self._memory) * vectors.shape[1] * 4 > self.max_bytes:
+                    del self._memory[next(iter(self._memory))]
+
+    def erase(self, texts: Sequence[str]) -> None:
+        """Delete the vectors of texts, of all models.
+
+        Examples
+        --------
+        >>> cache = VectorCache.in_memory()
+        >>> cache.put("my model", ["a", "b"], np.eye(2, dtype=np.float32))
+        >>> cache.erase(["a"])
+        >>> cache.find_missing("my model", ["a", "b"])
+        ['a']
+        """
+        hashes = {hash_text(text) for text in texts}
+        with self._lock:
+            self._memory = {key: vector for key, vector in self._memory.items() if key[1] not in hashes}
+
+        def delete(database: sqlite3.Connection) -> bool:
+            database.execute("PRAGMA secure_delete = ON")  # overwrites the numbers
+            with database:
+                database.executemany("DELETE FROM vectors WHERE text = ?", [(key,) for key in hashes])
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return True
+
+        if self._has_file():
+            self._attempt(delete)
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        with self._lock:
+            if self._connection is not None and self._connection[0] == os.getpid():
+                self._connection[1].close()
+            self._connection = None
+
+    def _has_file(self) -> bool:
+        return self.folder is not None and file_in(self.folder).exists()
+
+    def _read(
+        self, fingerprint: str, texts: Sequence[str], *, may_create: bool
+    ) -> Iterator[tuple[str, Floats]]:
+        model = hash_model(fingerprint)
+        text_of = {hash_text(text): text for text in texts}
+        for key, text in text_of.items():
+            if (model, key) in self._memory:
+                yield text, self._memory[model, key]
+
+        def read(database: sqlite3.Connection) -> list[tuple[bytes, bytes]]:
+            keys, rows = list(text_of), []
+            for start in range(0, len(keys), QUERY_KEYS):
+                some = keys[start : start + QUERY_KEYS]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT text, vector FROM vectors WHERE model = ? AND text IN ({marks})"  # noqa: S608
+                rows += database.execute(query, [model, *some]).fetchall()
+            lengths = {len(blob) for _, blob in rows}
+            if len(lengths) > 1 or any(length % 4 for length in lengths):
+                raise DamagedFile("vectors of one model differ in length")
+            if not np.isfinite(np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4")).all():
+                raise DamagedFile("a number is not finite")
+            return rows
+
+        rows = self._attempt(read) if may_create or self._has_file() else None
+        for key, blob in rows or ():
+            yield text_of[key], np.frombuffer(blob, dtype="<f4")
+
+    def _attempt(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
+        """Work with the file: on damage once more with a new one, on other errors go on without a file."""
+        with self._lock:
+            for _ in range(2):
+                if self.folder is None:
+                    return None
+                try:
+                    return work(self._open(self.folder))
+                except (sqlite3.Error, OSError) as error:
+                    self.close()
+                    if is_damage(error):
+                        self._rename_damaged(self.folder, error)
+                    else:
+                        self._stop_writing(self.folder, error)
+            return None
+
+    def _open(self, folder: Path) -> sqlite3.Connection:
+        # A connection must not be used after a fork.
+        if self._connection is not None and self._connection[0] == os.getpid():
+            return self._connection[1]
+        path = file_in(folder)
+        create_folder(path.parent)
+        for existing in (folder, path.parent, *path.parent.iterdir()):
+            restrict(existing)
+        # Only if it is new: closing a file that SQLite has open in this process would release its locks.
+        with suppress(FileExistsError):
+            os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+        self._connection = os.getpid(), database
+        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        database.execute("PRAGMA journal_mode = WAL")
+        # A killed process loses nothing committed; a power cut may lose the last blocks.
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute(f"PRAGMA wal_autocheckpoint = {2**22 // PAGE_BYTES}")
+        database.execute(f"PRAGMA journal_size_limit = {2**22}")
+        database.execute(SCHEMA)
+        return database
+
+    def _rename_damaged(self, folder: Path, error: Exception) -> None:
+        damaged = folder / "damaged"
+        warnings.warn(
+            f"{file_in(folder)}: the cache of vectors is damaged ({error}); it was renamed to {damaged}, and "
+            "a new one is started",
+            DataWarning,
+            stacklevel=6,
+        )
+        try:
+            shutil.rmtree(damaged, ignore_errors=True)  # one is kept, for a look; more would take disk space
+            file_in(folder).parent.rename(damaged)
+        except OSError as second:
+            self._stop_writing(folder, second)
+
+    def _stop_writing(self, folder: Path, error: Exception) -> None:
+        self.folder = None
+        warnings.warn(
+            f"{folder}: the cache of vectors cannot be used ({error}); vectors are held in memory until this "
+            f"process ends. Set {CACHE_VARIABLE} to a folder that can be written",
+            DataWarning,
+            stacklevel=6,
+        )
+
+
+def rebuild(folder: Path | None, max_bytes: int, keeps: bool) -> VectorCache:
+    """Return a cache as it was in another process."""
+    made = VectorCache("." if folder is None else folder, max_bytes=max_bytes)
+    made.folder, made._keeps = folder, keeps
+    return made
+
+
+def file_in(folder: Path) -> Path:
+    """Return the path of the file; it has a folder of its own, so its log is renamed with it."""
+    return folder / "store" / "vectors.sqlite"
+
+
+def hash_model(fingerprint: str) -> bytes:
+    """Hash the fingerprint of an encoder."""
+    return hashlib.blake2b(fingerprint.encode(), digest_size=16, person=b"robusttc-model").digest()
+
+
+def hash_text(text: str) -> bytes:
+    """Hash a text: the text itself is not in the file."""
+    digest = hashlib.blake2b(digest_size=16, person=b"robusttc-text")
+    digest.update(text.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def is_damage(error: Exception) -> bool:
+    """Tell a file that is not a sound database of ours from a disk that cannot be used."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    is_other_schema = code == sqlite3.SQLITE_ERROR and "no such" in str(error)
+    return isinstance(error, DamagedFile) or code & 0xFF in DAMAGE_CODES or is_other_schema
+
+
+def delete_oldest(database: sqlite3.Connection, max_bytes: int) -> None:
+    """Delete the oldest vectors if the pages in use are more than the file may have."""
+    pages = {
+        name: int(database.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    }
+    size_bytes = (pages["page_count"] - pages["freelist_count"]) * pages["page_size"]
+    if size_bytes > max_bytes:
+        n_rows = int(database.execute("SELECT count(*) FROM vectors").fetchone()[0])
+        n_deleted = int(np.ceil(n_rows * (1 - FULL_SHARE * max_bytes / size_bytes)))
+        database.execute(
+            "DELETE FROM vectors WHERE age IN (SELECT age FROM vectors ORDER BY age LIMIT ?)", (n_deleted,)
+        )

@@ -1,0 +1,218 @@
+"""Very fast sentence vectors: the mean of token vectors that are distilled from a sentence model.
+
+At first use, every token of the model's vocabulary goes through the model alone; the vectors are reduced by
+PCA and weighted by how rare the token is (SIF: Arora, Liang and Ma, "A simple but tough-to-beat baseline for
+sentence embeddings", 2017; frequencies by Zipf's law from the order of the vocabulary, as in model2vec). That
+takes half a minute of CPU time once; the table is kept in the cache folder. Vectors are then a hundred times
+as fast as the model's own, and less accurate: good for drafts, and for very many tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.cache import CACHE_VARIABLE, default_cache_folder
+from robusttc.encoders.cnn import project
+from robusttc.encoders.model_folder import find_model_folder
+from robusttc.encoders.sentence import SentenceEncoder, check_model_name
+from robusttc.errors import DataError, DataWarning, StoreError, UsageError, quote
+from robusttc.files import write_file
+from robusttc.params import Integer, check_param
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["StaticEncoder"]
+
+SIF_COEFFICIENT = 1e-4
+BATCH_TOKENS = 1_024
+MAX_CHARACTERS = 20_000
+
+# The tables of this process, by fingerprint.
+_tables: dict[str, NDArray[np.float32]] = {}
+
+
+class StaticEncoder(Encoder):
+    """Texts as means of token vectors that are distilled from a sentence model.
+
+    Vectors are not cached: computing them is faster. Texts are cut after 20,000 characters.
+
+    Parameters
+    ----------
+    model
+        The sentence model, as in `SentenceEncoder`.
+    dimension
+        The length of a vector, from 1 to that of the model's own.
+    device
+        Where the model runs when it is distilled.
+
+    Examples
+    --------
+    >>> StaticEncoder(dimension=128)
+    StaticEncoder(dimension=128)
+    """
+
+    name = "static"
+
+    def __init__(
+        self, model: str | PathLike[str] | None = None, *, dimension: int = 256, device: str = "auto"
+    ) -> None:
+        check_param("dimension", dimension, Integer(1))
+        self.model = model if model is None or isinstance(model, str) else Path(model)
+        self.dimension = int(dimension)
+        self.device = device
+        self._fingerprint: str | None = None
+        self._tokenizer: Tokenizer | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """The content of the sentence model's files, and how it is distilled."""
+        if self._fingerprint is None:
+            base = SentenceEncoder(self.model).fingerprint
+            self._fingerprint = hashlib.sha256(
+                f"robusttc-static-1 {self.dimension} {SIF_COEFFICIENT} {base}".encode()
+            ).hexdigest()
+        return self._fingerprint
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts, one per row, of length 1; zeros for a text without tokens."""
+        table = self.load()
+        if self._tokenizer is None:
+            self._tokenizer = read_tokenizer(find_model_folder(self.model))
+        encodings = self._tokenizer.encode_batch_fast(
+            [text[:MAX_CHARACTERS] for text in texts], add_special_tokens=False
+        )
+        vectors = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
+        rows = [row for row, encoding in enumerate(encodings) if encoding.ids]
+        if rows:
+            ids = np.concatenate([encodings[row].ids for row in rows])
+            starts = np.cumsum([0, *(len(encodings[row].ids) for row in rows[:-1])])
+            # Sums, not means: the length is made 1 below.
+            vectors[rows] = np.add.reduceat(table[ids], starts, axis=0)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.divide(vectors, norms, out=vectors, where=norms > 0)
+        return vectors
+
+    def load(self) -> NDArray[np.float32]:
+        """Return the table of token vectors: from memory, from the cache folder, or distilled now."""
+        key = self.fingerprint
+        if key not in _tables:
+            path = default_cache_folder().parent / "static" / f"{key}.safetensors"
+            table = read_table(path)
+            if table is None:
+                table = distil(SentenceEncoder(self.model, device=self.device), self.dimension)
+                write_table(path, table)
+            _tables[key] = table
+        return _tables[key]
+
+    def describe(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the name of the model, the dimension and the fingerprint; the table is made again."""
+        settings = {
+            "encoder": "static",
+            "model": None if self.model is None else str(self.model),
+            "dimension": self.dimension,
+            "fingerprint": self.fingerprint,
+        }
+        return settings, {}
+
+    @classmethod
+    def restore(
+        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
+    ) -> StaticEncoder:
+        """Return the encoder that was described."""
+        del arrays
+        if not Integer(1).accepts(settings["dimension"]):
+            raise TypeError(f"a dimension of {quote(settings['dimension'])}")
+        return cls(check_model_name(settings), dimension=settings["dimension"], device=device)
+
+    def __repr__(self) -> str:
+        parts = [] if self.model is None else [repr(str(self.model))]
+        return f"StaticEncoder({', '.join([*parts, f'dimension={self.dimension}'])})"
+
+
+def distil(encoder: SentenceEncoder, dimension: int) -> NDArray[np.float32]:
+    """Return one vector per token of a sentence model; zeros for its special tokens."""
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    model = encoder.load()
+    tokenizer = model.transformer.tokenizer
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise UsageError("this sentence model has no tokenizer to distil", got=quote(encoder))
+    # The special tokens that the model expects around a text, for instance [CLS] and [SEP].
+    bare, marked = (tokenizer("a", add_special_tokens=mark)["input_ids"] for mark in (False, True))
+    start = marked.index(bare[0])
+    before, after = marked[:start], marked[start + len(bare) :]
+    wrapped = torch.tensor([[*before, number, *after] for number in range(len(tokenizer))])
+    size = max(1, BATCH_TOKENS // wrapped.shape[1])
+    vectors = []
+    with torch.inference_mode():
+        for batch in torch.split(wrapped.to(model.device), size):
+            features = {"input_ids": batch, "attention_mask": torch.ones_like(batch)}
+            vectors.append(model.transformer(features)["sentence_embedding"].float().cpu().numpy())
+    table = np.concatenate(vectors).astype(np.float64)
+    if dimension > table.shape[1]:
+        raise UsageError(
+            "dimension is larger than that of the sentence model",
+            got=quote(dimension),
+            expected=f"an integer from 1 to {table.shape[1]}",
+        )
+    projected = project(table, dimension)
+    # Zipf's law: the probability of a token falls with its rank, which is about its number.
+    inverse_rank = 1 / np.arange(2, len(table) + 2)
+    probability = inverse_rank / inverse_rank.sum()
+    projected *= (SIF_COEFFICIENT / (SIF_COEFFICIENT + probability))[:, None]
+    projected[tokenizer.all_special_ids] = 0
+    return projected.astype(np.float32)
+
+
+def read_tokenizer(folder: Path) -> Tokenizer:
+    """Read the tokenizer of a model, without the padding and the maximum length that its file asks for."""
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more special
+        raise DataError(
+            "the tokenizer of the sentence model cannot be read", where=str(path), got=str(error)
+        ) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def read_table(path: Path) -> NDArray[np.float32] | None:
+    """Read a table that was kept; None if there is none, or it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        table = load_file(path)["table"]
+    except (OSError, SafetensorError, KeyError):
+        return None
+    return table if table.dtype == np.float32 and table.ndim == 2 and np.isfinite(table).all() else None
+
+
+def write_table(path: Path, table: NDArray[np.float32]) -> None:
+    """Keep a table; where it cannot be written, warn."""
+    from safetensors.numpy import save
+
+    try:
+        write_file(path, save({"table": table}))
+    except StoreError as error:
+        warnings.warn(
+            f"{path}: the distilled vectors cannot be kept ({error.got}), so the next process distils them "
+            f"again. Set {CACHE_VARIABLE} to a folder that can be written",
+            DataWarning,
+            stacklevel=4,
+        )

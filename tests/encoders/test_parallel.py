@@ -1,0 +1,93 @@
+"""Vectors computed in units of work: all that are missing, each once, found by those who need them later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from robusttc.data.task import Task
+from robusttc.data.taskset import TaskSet
+from robusttc.encoders import Encoder, FeatureEncoder, PairedEncoder, VectorCache, encode_with, parallel
+from robusttc.errors import DataError
+from robusttc.progress import ProgressEvent
+from robusttc.work.packing import pack, unpack
+from robusttc.work.units import Here, Payload, Unit
+
+TEXTS = [f"text {'x' * (number % 7)} {number}" for number in range(23)]
+
+
+class Characters(Encoder):
+    """The vector of a text is made of its characters."""
+
+    def __init__(self, cache: VectorCache, fingerprint: str = "characters") -> None:
+        self.cache = cache
+        self.identity = fingerprint
+        self.encoded: list[str] = []
+
+    @property
+    def fingerprint(self) -> str:
+        return self.identity
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.encoded += texts
+        return np.array([[len(text), sum(map(ord, text))] for text in texts], dtype=np.float32)
+
+
+class Packed(Here):
+    """Works in this process, but results are bytes on the way; counts units that go together."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def do(self, stage: str, units: Sequence[Unit], data: Any = None, **options: Any) -> Any:
+        self.steps.append(len(units))
+        assert not any(unit.keep for unit in units)
+        done: Callable[[Unit, Payload], None] = options.pop("when_done")
+        return super().do(
+            stage,
+            units[::-1],
+            data,
+            when_done=lambda unit, payload: done(unit, unpack(pack(payload))),
+            **options,
+        )
+
+
+def test_missing_vectors_are_computed_once_and_found_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "UNIT_TEXTS", 4)
+    monkeypatch.setattr(parallel, "STEP_UNITS", 3)
+    encoder = Characters(VectorCache(tmp_path))
+    tasks = TaskSet([Task("a", TEXTS, ["x", "y"] * 11 + ["x"])])
+    encoder.prepare(TaskSet([tasks["a"].take(np.arange(3))]))
+    events: list[ProgressEvent] = []
+    workshop = Packed()
+    assert encode_with(workshop, encoder, [*TEXTS, *TEXTS], progress=events.append) == 20
+    assert workshop.steps == [3, 2]
+    assert sorted(encoder.encoded) == sorted(TEXTS)
+    assert [event.done for event in events] == [3, 7, 11, 15, 19, 23]
+    assert {(event.stage, event.total, event.unit) for event in events} == {("encode", 23, "texts")}
+    own = encoder.prepare(tasks).inputs_of("a", np.arange(23))
+    assert len(encoder.encoded) == 23
+    expected = Characters(VectorCache.disabled()).prepare(tasks).inputs_of("a", np.arange(23))
+    assert np.array_equal(own.matrix, expected.matrix)  # type: ignore[union-attr]
+    assert encode_with(workshop, encoder, TEXTS) == 0
+
+
+def test_both_of_a_pair_are_encoded_and_others_have_nothing_to_do() -> None:
+    first, second = (Characters(VectorCache.in_memory(), name) for name in ("one", "two"))
+    assert encode_with(Packed(), PairedEncoder(first, second), iter(TEXTS)) == 46
+    assert len(first.encoded) == len(second.encoded) == 23
+    assert encode_with(Packed(), FeatureEncoder({}), TEXTS) == 0
+    assert encode_with(Packed(), Characters(VectorCache.disabled()), TEXTS) == 0
+
+
+def test_another_encoder_on_a_worker_is_refused() -> None:
+    encoder = Characters(VectorCache.in_memory())
+    with pytest.raises(DataError, match=r"not the one that the run began with.*'characters'.*'other'"):
+        parallel.encode_unit((encoder, "other"), ["a"])
