@@ -15,7 +15,7 @@ from robusttc.encoders.settings import check_choice
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.learning.verdict import Setting, Verdict
 from robusttc.multitask.assessment import assess_multitask
-from robusttc.progress import Progress
+from robusttc.progress import ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 
 __all__ = ["assess_clusters"]
@@ -29,7 +29,7 @@ def assess_clusters(
     encoder: str | Encoder = "sentence",
     n_random: int = 2,
     random_state: RandomState = 0,
-    progress: Progress | None = None,
+    progress: ProgressOption = True,
 ) -> Verdict:
     """Tell whether clusters help, over one shared model and over random clusters of the same sizes.
 
@@ -53,7 +53,7 @@ def assess_clusters(
     random_state
         The seed.
     progress
-        Who is told how far it is.
+        True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
     Raises
     ------
@@ -73,6 +73,7 @@ def assess_clusters(
     >>> assess_clusters(tasks, [0, 0, 1, 1], encoder=FeatureEncoder(rows)).clusters_help
     False
     """
+    progress = resolve_progress(progress)
     check_choice("setting", setting, get_args(Setting))
     seed = run_seed(random_state)
     with threadpool_limits(1):
