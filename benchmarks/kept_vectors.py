@@ -7,7 +7,7 @@ from typing import Any
 
 from robusttc.encoders.encoding_units import encode_with
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.work.units import HERE
+from robusttc.jobs import Runner
 
 __all__ = ["keep_vectors"]
 
@@ -16,4 +16,4 @@ def keep_vectors(learner: Any, texts: Iterable[str]) -> None:
     """Put the vectors of texts into the cache of a learner's encoder, if that is one of sentences."""
     # What was fitted may have tuned its encoder.
     encoder: Any = getattr(learner, "_encoder", None) or getattr(learner, "encoder", None)
-    encode_with(HERE, SentenceEncoder() if encoder == "sentence" else encoder, texts)
+    encode_with(Runner(), SentenceEncoder() if encoder == "sentence" else encoder, texts)

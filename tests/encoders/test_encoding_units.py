@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.encoders.vector_cache import VectorCache
 from robusttc.errors import DataError
+from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import ProgressEvent
-from robusttc.work.packing import pack, unpack
-from robusttc.work.units import Here, Payload, Unit
 
 TEXTS = [f"text {'x' * (number % 7)} {number}" for number in range(23)]
 
@@ -44,23 +43,19 @@ def make_encoder(cache: VectorCache, fingerprint: str = "lengths") -> tuple[Sent
     return encoder, lengths
 
 
-class Packed(Here):
-    """Works here, but results are bytes on the way; counts units that go together."""
+class Backwards(Runner):
+    """Runs jobs in this process, the last one first; counts jobs that go together."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.steps: list[int] = []
 
-    def do(self, stage: str, units: Sequence[Unit], data: Any = None, **options: Any) -> Any:
-        self.steps.append(len(units))
-        assert not any(unit.keep for unit in units)
-        tell: Callable[[Unit, Payload], None] = options.pop("when_done")
-        return super().do(
-            stage,
-            units[::-1],
-            data,
-            when_done=lambda unit, payload: tell(unit, unpack(pack(payload))),
-            **options,
-        )
+    def run(
+        self, stage: str, jobs: Sequence[Job], shared: Shared | None = None, **options: Any
+    ) -> list[Result | None]:
+        self.steps.append(len(jobs))
+        assert not any(job.keep for job in jobs)
+        return super().run(stage, jobs[::-1], shared, **options)
 
 
 def test_missing_vectors_are_computed_once_and_found_later(
@@ -72,9 +67,9 @@ def test_missing_vectors_are_computed_once_and_found_later(
     tasks = TaskSet([Task("a", TEXTS, ["x", "y"] * 11 + ["x"])])
     encoder.prepare(TaskSet([tasks["a"].take(np.arange(3))]))
     events: list[ProgressEvent] = []
-    workshop = Packed()
-    assert encode_with(workshop, encoder, [*TEXTS, *TEXTS], progress=events.append) == 20
-    assert workshop.steps == [3, 2]
+    runner = Backwards()
+    assert encode_with(runner, encoder, [*TEXTS, *TEXTS], progress=events.append) == 20
+    assert runner.steps == [3, 2]
     assert sorted(lengths.asked) == sorted(TEXTS)
     assert [event.done for event in events] == [3, 7, 11, 15, 19, 23]
     assert {(event.stage, event.total, event.unit) for event in events} == {("encode", 23, "texts")}
@@ -83,7 +78,7 @@ def test_missing_vectors_are_computed_once_and_found_later(
     expected, _ = make_encoder(VectorCache.disabled())
     own = prepared.inputs_of("a", np.arange(23))
     assert np.array_equal(own.matrix, expected.prepare(tasks).inputs_of("a", np.arange(23)).matrix)  # type: ignore[union-attr]
-    assert encode_with(workshop, encoder, TEXTS) == 0
+    assert encode_with(runner, encoder, TEXTS) == 0
     assert not encoding_units._models_here
 
 
@@ -91,9 +86,9 @@ def test_a_pair_has_both_encoded_and_others_have_nothing_to_do() -> None:
     (first, asked), (second, asked_second) = (
         make_encoder(VectorCache.disabled(), fingerprint) for fingerprint in ("one", "two")
     )
-    assert encode_with(Packed(), PairedEncoder(first, second), iter(TEXTS)) == 46
+    assert encode_with(Backwards(), PairedEncoder(first, second), iter(TEXTS)) == 46
     assert len(asked.asked) == len(asked_second.asked) == 23
-    assert encode_with(Packed(), FeatureEncoder({}), TEXTS) == 0
+    assert encode_with(Backwards(), FeatureEncoder({}), TEXTS) == 0
 
 
 def test_a_process_loads_the_model_once_and_only_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.errors import DataError, quote
+from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress, report
 from robusttc.random import child_seed
-from robusttc.work.units import Payload, Unit, Workshop
 
 __all__ = ["STAGE", "encode_with"]
 
@@ -52,7 +52,7 @@ class Recipe:
 
 
 def encode_with(
-    workshop: Workshop, encoder: Encoder, texts: Iterable[str], *, progress: Progress | None = None
+    runner: Runner, encoder: Encoder, texts: Iterable[str], *, progress: Progress | None = None
 ) -> int:
     """Compute the vectors of texts that the encoder's cache lacks; give how many there were.
 
@@ -61,7 +61,7 @@ def encode_with(
 
     Parameters
     ----------
-    workshop
+    runner
         Who does the units.
     encoder
         The encoder; of a pair, both.
@@ -73,15 +73,15 @@ def encode_with(
     Examples
     --------
     >>> from robusttc.encoders.vector_cache import VectorCache
-    >>> from robusttc.work.units import HERE
+    >>> from robusttc.jobs import Runner
     >>> encoder = SentenceEncoder(cache=VectorCache.disabled())
-    >>> [encode_with(HERE, encoder, ["hello", "bye", "hello"]) for _ in range(2)]
+    >>> [encode_with(Runner(), encoder, ["hello", "bye", "hello"]) for _ in range(2)]
     [2, 0]
     """
     if isinstance(encoder, PairedEncoder):
         asked = list(texts)
         return sum(
-            encode_with(workshop, one, asked, progress=progress) for one in (encoder.first, encoder.second)
+            encode_with(runner, one, asked, progress=progress) for one in (encoder.first, encoder.second)
         )
     if not isinstance(encoder, SentenceEncoder):
         return 0
@@ -98,10 +98,10 @@ def encode_with(
     missing.sort(key=lambda text: (-len(text), text))
     blocks = [missing[start : start + TEXTS_A_UNIT] for start in range(0, n_missing, TEXTS_A_UNIT)]
     units = [
-        Unit(f"{STAGE}/{child_seed(0, 'texts', one):016x}", encode_unit, one, keep=False) for one in blocks
+        Job(f"{STAGE}/{child_seed(0, 'texts', one):016x}", encode_unit, one, keep=False) for one in blocks
     ]
 
-    def keep(unit: Unit, payload: Payload) -> None:
+    def keep(unit: Job, payload: Result) -> None:
         nonlocal n_done
         vector_of = dict(zip(unit.argument, payload.arrays["vectors"], strict=True))
         cache.get_or_compute(
@@ -116,19 +116,19 @@ def encode_with(
     # What is loaded already serves here, and is found by its fingerprint.
     _models_here[model.fingerprint, encoder.device] = model
     recipe = Recipe(encoder.model, encoder.changed_arrays(), encoder.device, model.fingerprint)
-    data = workshop.put(recipe)
+    data = runner.share(recipe)
     try:
         for start in range(0, len(units), UNITS_A_STEP):
-            workshop.do(STAGE, units[start : start + UNITS_A_STEP], data, when_done=keep, noun="texts")
+            runner.run(STAGE, units[start : start + UNITS_A_STEP], data, on_result=keep, unit="texts")
     finally:
-        workshop.drop(data)
+        runner.release(data)
         del _models_here[model.fingerprint, encoder.device]
     return n_missing
 
 
-def encode_unit(recipe: Recipe, texts: list[str]) -> Payload:
+def encode_unit(recipe: Recipe, texts: list[str]) -> Result:
     """Do a unit: encode some texts."""
-    return Payload({}, {"vectors": encode_sentences(find_model(recipe), texts)})
+    return Result({}, {"vectors": encode_sentences(find_model(recipe), texts)})
 
 
 def find_model(recipe: Recipe) -> SentenceModel:

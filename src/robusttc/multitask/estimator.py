@@ -15,6 +15,7 @@ from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.settings import check_choice
 from robusttc.errors import UsageError, quote
+from robusttc.jobs import Runner
 from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
@@ -33,10 +34,9 @@ from robusttc.multitask.task_rows import check_learnable
 from robusttc.multitask.training_data import TrainingData, prepare_tasks
 from robusttc.multitask.trust import TrustReport, look_at_trust
 from robusttc.multitask.units import STAGE
-from robusttc.progress import Progress
+from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 from robusttc.stats import Estimate
-from robusttc.work.units import Workshop
 
 __all__ = ["ClusterMultiTask"]
 
@@ -153,8 +153,8 @@ class ClusterMultiTask:
         tasks: TaskSet,
         labels: ArrayLike | Mapping[str, int] | None = None,
         *,
-        workshop: Workshop | None = None,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: ProgressOption = True,
     ) -> ClusterMultiTask:
         """Train on the rows in ``train``; those in ``valid`` serve early stopping and temperatures.
 
@@ -164,10 +164,10 @@ class ClusterMultiTask:
             The tasks. One with ``may_share=False`` gets its own model, and reaches no other.
         labels
             The cluster of every task, in order or by name; None makes one shared model of all tasks.
-        workshop
-            Who trains, see `robusttc.work.units`; None trains here, one model after the other.
+        runner
+            Who trains, see `robusttc.jobs.Runner`; None trains here, one model after the other.
         progress
-            Who is told how far it is.
+            True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
         Raises
         ------
@@ -176,13 +176,14 @@ class ClusterMultiTask:
         DataError
             If a task does not have training rows of two labels.
         WorkError
-            If the workshop could not train the model of all tasks.
+            If the runner could not train the model of all tasks.
 
         Warns
         -----
         DoubtWarning
-            If the workshop could not train some other model; the tasks go without it and are named.
+            If the runner could not train some other model; the tasks go without it and are named.
         """
+        progress = resolve_progress(progress)
         self._check(tasks)
         check_learnable(tasks)
         seed = run_seed(self.random_state)
@@ -203,7 +204,7 @@ class ClusterMultiTask:
             )
             n_units = n_models + count_own_units(data, strategy=self.strategy, n_folds=n_folds)
             bar = OneBar(progress, STAGE, n_units, "models")
-            with Bench(STAGE, workshop, bar) as bench:
+            with Bench(STAGE, runner, bar) as bench:
                 if self.strategy == "paper":
                     choice = None
                     serving = fit_paper(tasks, data, encoder, settings=settings, seed=seed, bench=bench)
@@ -337,8 +338,8 @@ class ClusterMultiTask:
         self,
         *,
         culprits: Culprits = "estimate",
-        workshop: Workshop | None = None,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: ProgressOption = True,
     ) -> HarmReport:
         """Tell which tasks sharing hurts, and which cluster mates are to blame.
 
@@ -348,16 +349,17 @@ class ClusterMultiTask:
             ``retrain`` trains the cluster of a hurt task again without each of its mates; ``estimate`` looks
             at how the training of a mate would move the task's loss; ``none`` leaves the question out. The
             first two need the training data: after `load` there is only ``none``.
-        workshop
+        runner
             Who trains again, see `fit`.
         progress
-            Who is told how far it is.
+            True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
         Raises
         ------
         UsageError
             If nothing was held out (``paper``), or the training data is not there.
         """
+        progress = resolve_progress(progress)
         check_choice("culprits", culprits, ("estimate", "retrain", "none"))
         fitted = self._need()
         data = getattr(self, "_data", None)
@@ -367,7 +369,7 @@ class ClusterMultiTask:
                 data,
                 culprits=culprits,
                 n_folds=self.n_folds,
-                workshop=workshop,
+                runner=runner,
                 progress=progress,
             )
 

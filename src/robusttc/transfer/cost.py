@@ -21,6 +21,7 @@ from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.errors import DataError
+from robusttc.params import Integer, check_param
 from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
 from robusttc.transfer.blocks import SHARE_FOR_ALL
@@ -41,7 +42,6 @@ from robusttc.transfer.measuring_rounds import StopMeasuring, plan_rounds
 from robusttc.transfer.pairs import PairChoice, PairList, all_pairs
 from robusttc.transfer.plan import TransferPlan, make_plan
 from robusttc.transfer.settings import TransferSettings
-from robusttc.work.process_executor import check_workers
 
 __all__ = ["CostEstimate", "estimate_cost"]
 
@@ -100,7 +100,7 @@ def estimate_cost(
     settings = TransferSettings() if settings is None else settings
     settings = settings if kind is None else settings.replace(kind=kind)
     seed = run_seed(random_state)
-    check_workers(n_workers)
+    check_param("n_workers", n_workers, Integer(1))
     if len(tasks) < 2:
         raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
     start = time.perf_counter()
