@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from robusttc.encoders import encode_with, make_encoder
-from robusttc.work.units import HERE
+from robusttc.jobs import Runner
 
 __all__ = ["keep_vectors"]
 
@@ -15,4 +15,4 @@ def keep_vectors(learner: Any, texts: Iterable[str]) -> None:
     """Put the vectors of texts into the cache of a learner's encoder, if that is one of sentences."""
     # What was fitted may have tuned its encoder.
     encoder: Any = getattr(learner, "_encoder", None) or getattr(learner, "encoder", None)
-    encode_with(HERE, make_encoder(encoder), texts)
+    encode_with(Runner(), make_encoder(encoder), texts)

@@ -6,23 +6,21 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.records import Record
 from robusttc import TaskSet
 from robusttc.data.synthetic.planted import make_planted_tasks
+from robusttc.jobs import InProcessExecutor, Job, Result, Runner
+from robusttc.jobs.job import Outcome
+from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run.identity import Identity, hash_task
-from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.run.workshop import StoredWorkshop
+from robusttc.run.workers import StoredJobs
 from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.units import score_rows_of
-from robusttc.work.process_executor import ProcessExecutor
-from robusttc.work.units import Here, Payload, Unit
 
 # A unit, one source on 47 targets, takes about as long as one of bots175 on all others with sentence vectors.
 N_TASKS = 48
@@ -38,7 +36,7 @@ def planted(n_tasks: int, seed: int) -> TaskSet:
 @contextmanager
 def stored_run(
     tasks: TaskSet, n_workers: int, place: Path
-) -> Iterator[tuple[StoredWorkshop, ProcessExecutor]]:
+) -> Iterator[tuple[Runner, ProcessExecutor, RunStore]]:
     """Begin a run in a new folder, with workers that have done something."""
     identity = Identity({"seed": 0}, {task.name: hash_task(task) for task in tasks}, {})
     with (
@@ -46,36 +44,20 @@ def stored_run(
         RunStore.create(Path(folder) / "run", identity) as store,
         ProcessExecutor(n_workers) as executor,
     ):
-        workshop = StoredWorkshop(store, executor, score_rows=scores_of)
-        wake_workers(workshop, n_workers)
-        yield workshop, executor
+        runner = Runner(executor, StoredJobs(store))
+        wake_workers(runner, n_workers)
+        yield runner, executor, store
 
 
-def scores_of(unit: Unit, payload: Payload) -> ScoreRows | None:
-    """Give the scores of a unit for the store, as a fit does."""
-    if not unit.keep:
-        return None
-    rows = score_rows_of(payload)
-    return ScoreRows(
-        rows.source,
-        rows.targets,
-        rows.score,
-        rows.n_examples,
-        rows.standard_error,
-        rows.first_half,
-        rows.second_half,
-    )
-
-
-def warm_up(_data: Any, seed: int) -> Payload:
+def warm_up(_data: Any, seed: int) -> Result:
     """Measure something small, for its libraries."""
     measure_transfer(planted(WARM_UP_TASKS, seed), encoder="cnn", pairs="all")
-    return Payload()
+    return Result()
 
 
-def wake_workers(workshop: StoredWorkshop, n_workers: int) -> None:
+def wake_workers(runner: Runner, n_workers: int) -> None:
     """Let all workers load what they will need; more units than workers, so that each gets some."""
-    workshop.do("warm up", [Unit(f"warm/{n}", warm_up, 77, keep=False) for n in range(2 * n_workers)])
+    runner.run("warm up", [Job(f"warm/{n}", warm_up, 77, keep=False) for n in range(2 * n_workers)])
 
 
 def cpu_of(process: int) -> float:
@@ -86,30 +68,19 @@ def cpu_of(process: int) -> float:
 
 def workers_cpu(executor: ProcessExecutor) -> float:
     """Give the CPU seconds of all workers so far."""
-    return sum(cpu_of(worker.process.pid or 0) for worker in executor._foreman.crew.workers)
+    return sum(cpu_of(worker.process.pid or 0) for worker in executor._state.workers if worker.process)
 
 
-class TimedHere(Here):
-    """Works in place, and adds up the CPU seconds of the units themselves."""
+class TimedExecutor(InProcessExecutor):
+    """Runs jobs in this process, and adds up their CPU seconds."""
 
     cpu_seconds = 0.0
 
-    def do(self, stage: str, units: Sequence[Unit], *arguments: Any, **options: Any) -> list[Payload | None]:
-        """Do the units with a watch around each."""
-        return super().do(
-            stage, [replace(unit, work=self.timed(unit)) for unit in units], *arguments, **options
-        )
-
-    def timed(self, unit: Unit) -> Callable[[Any, Any], Payload]:
-        """Give the work of a unit with a watch around it."""
-
-        def work(data: Any, argument: Any) -> Payload:
-            start = time.process_time()
-            payload = unit.work(data, argument)
-            self.cpu_seconds += time.process_time() - start
-            return payload
-
-        return work
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Run the next job."""
+        outcomes = super().wait(timeout)
+        self.cpu_seconds += sum(outcome.cpu_seconds for outcome in outcomes)
+        return outcomes
 
 
 def measure_overhead(place: Path) -> Record:
@@ -120,20 +91,20 @@ def measure_overhead(place: Path) -> Record:
     """
     tasks = planted(N_TASKS, 0)
     warm_up(None, 77)
-    here = TimedHere()
+    timed = TimedExecutor()
     start, cpu = time.perf_counter(), time.process_time()
-    directly = measure_transfer(tasks, encoder="cnn", pairs="all", workshop=here)
+    directly = measure_transfer(tasks, encoder="cnn", pairs="all", runner=Runner(timed))
     direct = {
         "wall": time.perf_counter() - start,
         "cpu": time.process_time() - cpu,
-        "units": here.cpu_seconds,
+        "units": timed.cpu_seconds,
     }
-    with stored_run(tasks, 1, place) as (workshop, executor):
+    with stored_run(tasks, 1, place) as (runner, executor, store):
         start, cpu, others = time.perf_counter(), time.process_time(), workers_cpu(executor)
-        stored = measure_transfer(tasks, encoder="cnn", pairs="all", workshop=workshop)
+        stored = measure_transfer(tasks, encoder="cnn", pairs="all", runner=runner)
         run = {"wall": time.perf_counter() - start}
         run["cpu"] = time.process_time() - cpu + workers_cpu(executor) - others
-        run["units"] = sum(cost.cpu_seconds for cost in workshop.store.costs() if cost.stage == "transfer")
+        run["units"] = sum(cost.cpu_seconds for cost in store.costs() if cost.stage == "transfer")
     assert (directly.score == stored.score).all()
     return {"direct": direct, "run": run, "units": N_TASKS, "scores": len(stored)}
 
@@ -159,9 +130,9 @@ def measure_workers(place: Path) -> Record:
     tasks = planted(N_TASKS, 0)
     seconds = {}
     for n_workers in (1, 2):
-        with stored_run(tasks, n_workers, place) as (workshop, _):
+        with stored_run(tasks, n_workers, place) as (runner, _, _):
             start = time.perf_counter()
-            measure_transfer(tasks, encoder="cnn", pairs="all", workshop=workshop)
+            measure_transfer(tasks, encoder="cnn", pairs="all", runner=runner)
             seconds[n_workers] = time.perf_counter() - start
     return {"one": seconds[1], "two": seconds[2], "machine": gain_of_two()}
 

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.records import Record
+from robusttc.jobs import Job, Result, Runner, pack
+from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run.identity import Identity
 from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.run.workshop import StoredWorkshop
-from robusttc.work.packing import pack
-from robusttc.work.process_executor import ProcessExecutor
-from robusttc.work.units import Payload, Unit
+from robusttc.run.workers import StoredJobs
 
 N_TASKS = 1_491
 N_TARGETS = 68  # 1,491 sources with 68 targets are 101,388 scores
@@ -37,25 +36,30 @@ SOAK_STEP = 50
 MIB = 2**20
 
 
-def stub(_data: Any, number: int) -> Payload:
+def stub(_data: Any, number: int) -> Result:
     """Give scores of one source, drawn in no time."""
     columns = np.random.default_rng(number).normal(size=(4, N_TARGETS))
     names = ("score", "standard_error", "first_half", "second_half")
     arrays: dict[str, Any] = dict(zip(names, columns, strict=True))
     arrays["standard_error"] = abs(arrays["standard_error"])
-    return Payload({"source": NAMES[number]}, {**arrays, "n_examples": np.full(N_TARGETS, 100)})
+    return Result({"source": NAMES[number]}, {**arrays, "n_examples": np.full(N_TARGETS, 100)})
 
 
-def stub_units() -> list[Unit]:
+def stub_units() -> list[Job]:
     """Give one unit a task."""
-    return [Unit(f"transfer/{name}", stub, number) for number, name in enumerate(NAMES)]
+    return [Job(f"transfer/{name}", stub, number) for number, name in enumerate(NAMES)]
 
 
-def scores_of(unit: Unit, payload: Payload) -> ScoreRows:
+def scores_of(unit: Job, payload: Result) -> ScoreRows:
     """Give the scores of a unit."""
     own: int = unit.argument
     targets = [NAMES[(own + 1 + 7 * place) % N_TASKS] for place in range(N_TARGETS)]
     return ScoreRows(NAMES[own], targets, **payload.arrays)
+
+
+def stored_scores(key: str, payload: Result) -> ScoreRows:
+    """Give the scores of a unit by its key."""
+    return scores_of(Job(key, stub, NAMES.index(key.removeprefix("transfer/"))), payload)
 
 
 def measure_scores(n_units: int, place: Path) -> Record:
@@ -122,7 +126,7 @@ def resume(folder: Path) -> Record:
     start = time.perf_counter()
     with RunStore.open(folder, identity=IDENTITY) as store, ProcessExecutor(1) as executor:
         opened = time.perf_counter()
-        results = StoredWorkshop(store, executor, score_rows=scores_of).do("transfer", stub_units())
+        results = Runner(executor, StoredJobs(store, stored_scores)).run("transfer", stub_units())
         found = time.perf_counter()
         scores = store.scores()
         read = time.perf_counter()
@@ -175,7 +179,7 @@ def soak(place: Path, *, is_fit: bool) -> Record:
     memory: list[int] = []
     files: list[int] = []
 
-    def look(_unit: Unit, _payload: Payload) -> None:
+    def look(_unit: Job, _payload: Result) -> None:
         memory.append(resident_bytes())
         files.append(len(list(Path("/proc/self/fd").iterdir())))
 
@@ -186,10 +190,10 @@ def soak(place: Path, *, is_fit: bool) -> Record:
         RunStore.create(Path(name) / "run", IDENTITY) as store,
         ProcessExecutor(2) as executor,
     ):
-        workshop = StoredWorkshop(store, executor, score_rows=scores_of)
+        runner = Runner(executor, StoredJobs(store, stored_scores))
         start = time.perf_counter()
         for begin in range(0, len(units), step):
-            workshop.do("transfer", units[begin : begin + step], when_done=look)
+            runner.run("transfer", units[begin : begin + step], on_result=look)
         seconds = time.perf_counter() - start
         n_scores = store.n_scores()
     warm = int(WARM_UP * len(memory))

@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"errors"},
     {"crash_points", "formatting", "params", "progress", "random"},
     {"files", "stats"},
-    {"work"},
+    {"jobs"},
     {"scores"},
     {"clustering"},
     {"data"},

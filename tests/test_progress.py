@@ -1,12 +1,24 @@
-"""Progress events, and the throttle in front of a callback."""
+"""Progress events, the throttle in front of a callback, and the default bar."""
 
 from __future__ import annotations
 
 import dataclasses
+import io
+import sys
+import types
 
 import pytest
 
-from robusttc.progress import ProgressEvent, at_most_every, report
+from robusttc import Task, TaskSet, measure_transfer, progress
+from robusttc.errors import UsageError
+from robusttc.progress import (
+    ProgressBar,
+    ProgressEvent,
+    at_most_every,
+    no_default_bar,
+    report,
+    resolve_progress,
+)
 
 
 def test_no_callback_is_silence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +66,143 @@ def test_throttle_with_the_real_clock() -> None:
     for done in range(1, 1001):
         report(throttled, "train", done, 1000, "steps")
     assert [event.done for event in seen] == [1, 1000]
+
+
+class Terminal(io.StringIO):
+    """A terminal in memory."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def draw(events: list[ProgressEvent], times: list[float], stream: io.StringIO) -> ProgressBar:
+    bar = ProgressBar(stream, clock=iter(times).__next__)
+    for event in events:
+        bar(event)
+    return bar
+
+
+def steps(stage: str, dones: list[int], total: int) -> list[ProgressEvent]:
+    return [ProgressEvent(stage, done, total, "tasks") for done in dones]
+
+
+def test_bar_draws_one_line_per_stage() -> None:
+    stream = Terminal()
+    draw(
+        [*steps("transfer", [0, 50, 51, 100], 100), *steps("train", [0, 2, 4], 4)],
+        [0.0, 2.0, 2.01, 4.0, 4.0, 5.0, 6.0],
+        stream,
+    )
+    transfer, train, rest = stream.getvalue().split("\n")
+    assert rest == ""
+    drawn = transfer.split("\r")[1:]
+    assert drawn[0] == f"transfer {'━' * 12}{'─' * 12} 50 of 100 tasks, 0:02 left"
+    assert drawn[1].rstrip() == f"transfer {'━' * 24} 100 of 100 tasks, 0:04"
+    assert len(drawn) == 2  # 51 came too soon
+    assert train.split("\r")[-1].rstrip() == f"train {'━' * 24} 4 of 4 tasks, 0:02"
+
+
+def test_stage_that_takes_no_time_has_no_bar() -> None:
+    stream = Terminal()
+    draw(steps("transfer", [0, 1, 2], 2), [0.0, 0.1, 0.2], stream)
+    assert stream.getvalue() == ""
+
+
+def test_time_left_does_not_count_what_was_done_before() -> None:
+    stream = Terminal()
+    draw(steps("transfer", [90, 95], 100), [0.0, 10.0], stream)
+    assert stream.getvalue().endswith("95 of 100 tasks, 0:10 left")
+
+
+def names(stream: io.StringIO) -> list[str]:
+    """Return the stages of all lines, as they look in the end."""
+    return [line.rpartition("\r")[2].split()[0] for line in stream.getvalue().strip().split("\n")]
+
+
+def test_stage_that_is_not_finished_leaves_its_line() -> None:
+    stream = Terminal()
+    draw([*steps("train", [0, 1], 2), *steps("next", [0, 1], 2)], [0.0, 1.0, 2.0, 3.0], stream)
+    assert names(stream) == ["train", "next"]
+
+
+def test_two_bars_are_never_drawn_at_once() -> None:
+    stream = Terminal()
+    outer = draw(steps("outer", [0, 1], 3), [0.0, 1.0, 3.0, 4.0], stream)
+    draw(steps("inner", [0, 1, 2], 2), [1.0, 2.0, 3.0], stream)
+    assert "inner" not in stream.getvalue()
+    for event in steps("outer", [2, 3], 3):
+        outer(event)
+    draw(steps("inner", [0, 1, 2], 2), [4.0, 5.0, 6.0], stream)
+    assert names(stream) == ["outer", "inner"]
+    # One that an error has ended is no obstacle.
+    draw(steps("lost", [0, 1], 3), [0.0, 1.0], stream)
+    draw(steps("after", [0, 1, 2], 2), [4.0, 5.0, 6.0], stream)
+    assert "after" in stream.getvalue()
+
+
+def test_bar_fits_into_narrow_and_plain_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = Terminal()
+    draw(steps("transfer of a long name", [0, 1], 2), [0.0, 1.0], stream)
+    assert max(len(line) for line in stream.getvalue().split("\r")) < 30
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    draw(steps("größe", [0, 1], 2), [0.0, 1.0], plain)  # type: ignore[arg-type]
+    plain.seek(0)
+    assert plain.read().strip().startswith("gr??e ############")
+
+
+def test_terminal_that_is_gone_does_not_stop_the_work() -> None:
+    stream = Terminal()
+    bar = draw(steps("train", [0, 1], 3), [0.0, 1.0, 2.0, 3.0], stream)
+    stream.close()
+    bar(ProgressEvent("train", 2, 3, "tasks"))
+
+
+def test_default_bar_is_for_terminals_and_notebooks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert resolve_progress(True) is None
+    notebook = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: notebook))
+    assert isinstance(resolve_progress(True), ProgressBar)
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: None))
+    assert resolve_progress(True) is None
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert isinstance(resolve_progress(True), ProgressBar)
+    with no_default_bar():
+        assert resolve_progress(True) is None
+        assert resolve_progress(print) is print
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
+    assert resolve_progress(True) is None
+    monkeypatch.setattr(sys, "stderr", None)
+    assert resolve_progress(True) is None
+
+
+def test_progress_can_be_off_or_a_callback() -> None:
+    assert resolve_progress(None) is resolve_progress(False) is None
+    assert resolve_progress(print) is print
+    with pytest.raises(UsageError, match="progress cannot be used; got 'yes'; expected True, False"):
+        resolve_progress("yes")  # type: ignore[arg-type]
+
+
+def two_tasks() -> TaskSet:
+    rows = (["hello", "good morning", "bye", "see you"] * 4, ["greet", "greet", "leave", "leave"] * 4)
+    return TaskSet([Task(name, *rows) for name in "ab"])
+
+
+def test_library_prints_nothing_where_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
+    measure_transfer(two_tasks(), encoder="cnn")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_public_functions_draw_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
+    measure_transfer(two_tasks(), encoder="cnn", progress=False)
+    assert stream.getvalue() == ""
+    measure_transfer(two_tasks(), encoder="cnn")
+    assert "transfer" in stream.getvalue()
+    assert stream.getvalue().endswith("\n")

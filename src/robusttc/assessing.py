@@ -14,7 +14,7 @@ from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.learning.verdict import Setting, Verdict
 from robusttc.multitask.assessment import assess_multitask
 from robusttc.params import Choice, check_param
-from robusttc.progress import Progress
+from robusttc.progress import ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 
 __all__ = ["assess_clusters"]
@@ -28,7 +28,7 @@ def assess_clusters(
     encoder: str | Encoder = "sentence",
     n_random: int = 2,
     random_state: RandomState = 0,
-    progress: Progress | None = None,
+    progress: ProgressOption = True,
 ) -> Verdict:
     """Tell whether clusters help, over one shared model and over random clusters of the same sizes.
 
@@ -52,7 +52,7 @@ def assess_clusters(
     random_state
         The seed.
     progress
-        Who is told how far it is.
+        True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
     Raises
     ------
@@ -72,6 +72,7 @@ def assess_clusters(
     >>> assess_clusters(tasks, [0, 0, 1, 1], encoder=FeatureEncoder(rows)).clusters_help
     False
     """
+    progress = resolve_progress(progress)
     check_param("setting", setting, Choice(*get_args(Setting)))
     seed = run_seed(random_state)
     with threadpool_limits(1):

@@ -19,14 +19,13 @@ from crash_units import outlive
 from robusttc import files
 from robusttc.crash_points import reach
 from robusttc.errors import StoreError
+from robusttc.jobs import Job, processes
+from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run import finished, manifest, owner, sealed
 from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.score_table import ScoreTable
 from robusttc.run.store import RunStore
-from robusttc.work import process_executor
-from robusttc.work.process_executor import ProcessExecutor
-from robusttc.work.units import Handle, Unit
 
 DROPPED_EVERY = 5
 
@@ -192,16 +191,16 @@ def leave_shared_data(tell: Tell) -> tuple[Parts, Tell]:
         del folder
         return 0
 
-    process_executor.remove_left_over = remove_nothing  # type: ignore[attr-defined]
+    processes.remove_stale = remove_nothing
     return Parts(), tell
 
 
 class SeedByOrder(ProcessExecutor):
     """Seeds a unit by when it is given out, not by what it is."""
 
-    def submit(self, ticket: int, unit: Unit, data: Handle | None, time_limit: float) -> None:
-        seeded = replace(unit, argument=replace(unit.argument, seed=ticket))
-        super().submit(ticket, seeded, data, time_limit)
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+        seeded = replace(job, argument=replace(job.argument, seed=ticket))
+        super().submit(ticket, seeded, shared, time_limit)
 
 
 def seed_by_order(tell: Tell) -> tuple[Parts, Tell]:
@@ -214,10 +213,10 @@ class Distrustful(ProcessExecutor):
 
     store: RunStore
 
-    def submit(self, ticket: int, unit: Unit, data: Handle | None, time_limit: float) -> None:
-        if unit.keep:
-            self.store.record_failure(unit.key.partition("/")[0], unit.key, "it was begun", unit.tasks)
-        super().submit(ticket, unit, data, time_limit)
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+        if job.keep:
+            self.store.record_failure(job.key.partition("/")[0], job.key, "it was begun", job.tasks)
+        super().submit(ticket, job, shared, time_limit)
 
 
 def count_kills_as_failures(tell: Tell) -> tuple[Parts, Tell]:

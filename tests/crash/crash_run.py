@@ -1,4 +1,4 @@
-"""A stub run: real store, workshop and worker processes, but units of milliseconds.
+"""A stub run: real store, runner and worker processes, but units of milliseconds.
 
 It does what a fit does: shared data, a stage of scores, a stage that depends on them, a unit that always
 fails, results that the caller keeps in files of its own, tables, manifest, and a value that says that it is
@@ -17,14 +17,14 @@ import numpy as np
 from crash_units import Order, fail, measure, train
 
 from robusttc.files import write_file
+from robusttc.jobs import Job, Result, Runner
+from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run.creation import DATABASE
 from robusttc.run.identity import Identity
 from robusttc.run.manifest import write_manifest
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.run.workshop import StoredWorkshop
-from robusttc.work.process_executor import ProcessExecutor
-from robusttc.work.units import Payload, Unit
+from robusttc.run.workers import StoredJobs
 
 NAMES = (*(f"client {number}" for number in range(26)), "größe/ß", "tab\there")
 N_MODELS = 12
@@ -75,7 +75,7 @@ def make_executor(setting: Setting) -> ProcessExecutor:
 class Parts:
     """What the run is made of; a planted fault replaces some of it."""
 
-    measure: Callable[[Any, Any], Payload] = measure
+    measure: Callable[[Any, Any], Result] = measure
     make_executor: Callable[[Setting], ProcessExecutor] = make_executor
     is_finished_early: bool = False
 
@@ -84,17 +84,17 @@ def do_run(setting: Setting, tell: Tell, parts: Parts) -> None:
     """Begin the run or go on with it, to its end."""
     setting.scratch.mkdir(exist_ok=True)
     with open_or_create(setting.folder) as store, parts.make_executor(setting) as executor:
-        workshop = StoredWorkshop(store, executor, tries=setting.tries, score_rows=scores_of)
-        data = workshop.put(np.linspace(-1.0, 1.0, 2000))
+        runner = Runner(executor, StoredJobs(store, scores_of), tries=setting.tries)
+        data = runner.share(np.linspace(-1.0, 1.0, 2000))
 
-        def do(stage: str, units: list[Unit]) -> list[Payload]:
-            return do_stage(store, workshop, stage, units, data, tell)
+        def do(stage: str, units: list[Job]) -> list[Result]:
+            return do_stage(store, runner, stage, units, data, tell)
 
         scores = do("transfer", transfer_units(setting, parts))
         models = do("multitask", model_units(setting, scores))
         do("fewshot", poisoned_units(setting))
-        write_layers(setting, workshop, data)
-        workshop.drop(data)
+        write_layers(setting, runner, data)
+        runner.release(data)
         if parts.is_finished_early:
             store.set_value(FINISHED, True)
         write_tables(setting.folder, store, models)
@@ -110,65 +110,64 @@ def open_or_create(folder: Path) -> RunStore:
 
 
 def do_stage(
-    store: RunStore, workshop: StoredWorkshop, stage: str, units: list[Unit], data: Any, tell: Tell
-) -> list[Payload]:
+    store: RunStore, runner: Runner, stage: str, units: list[Job], data: Any, tell: Tell
+) -> list[Result]:
     """Do a stage; every unit is told of when it counts, or that it was found finished."""
     before = set(store.find([unit.key for unit in units]))
 
-    def when_done(unit: Unit, _payload: Payload) -> None:
+    def on_result(unit: Job, _payload: Result) -> None:
         tell("found" if unit.key in before else "done", unit.key)
 
     store.begin_stage(stage, len(units))
-    results = workshop.do(stage, units, data, when_done=when_done)
+    results = runner.run(stage, units, data, on_result=on_result)
     if stage == "fewshot" and not store.value("released"):
         store.release_quarantined()
         store.set_value("released", True)
-        workshop.do(stage, [unit for unit in units if unit.key == POISON], data)
+        runner.run(stage, [unit for unit in units if unit.key == POISON], data)
     store.end_stage(stage)
     return [result for result in results if result is not None]
 
 
-def transfer_units(setting: Setting, parts: Parts) -> list[Unit]:
+def transfer_units(setting: Setting, parts: Parts) -> list[Job]:
     """One unit a task, which gives its scores."""
     return [
-        Unit(key, parts.measure, Order(key, str(setting.log)), tasks=(name,))
+        Job(key, parts.measure, Order(key, str(setting.log)), tasks=(name,))
         for name in NAMES
         for key in [f"transfer/{name}"]
     ]
 
 
-def model_units(setting: Setting, scores: list[Payload]) -> list[Unit]:
+def model_units(setting: Setting, scores: list[Result]) -> list[Job]:
     """Units that need all scores."""
     total = float(np.sum([payload.arrays["score"] for payload in scores]))
     keys = [f"multitask/fold {number % 3}/{number}" for number in range(N_MODELS)]
-    return [Unit(key, train, Order(key, str(setting.log), total)) for key in keys]
+    return [Job(key, train, Order(key, str(setting.log), total)) for key in keys]
 
 
-def poisoned_units(setting: Setting) -> list[Unit]:
+def poisoned_units(setting: Setting) -> list[Job]:
     """Good units around one that always fails."""
     orders = [Order(key, str(setting.log), 2.0) for key in ("fewshot/a", POISON, "fewshot/b")]
     return [
-        Unit(order.key, fail if order.key == POISON else train, order, tasks=("client 0",))
-        for order in orders
+        Job(order.key, fail if order.key == POISON else train, order, tasks=("client 0",)) for order in orders
     ]
 
 
-def write_layers(setting: Setting, workshop: StoredWorkshop, data: Any) -> None:
+def write_layers(setting: Setting, runner: Runner, data: Any) -> None:
     """Do units whose results are not for the store: each goes to a file of its own when it is done."""
     places = {f"encode/{number}": setting.folder / f"models/layer-{number}.bin" for number in range(N_LAYERS)}
     units = [
-        Unit(key, train, Order(key, str(setting.log), 1.0), keep=False)
+        Job(key, train, Order(key, str(setting.log), 1.0), keep=False)
         for key, place in places.items()
         if not place.exists()
     ]
 
-    def keep(unit: Unit, payload: Payload) -> None:
+    def keep(unit: Job, payload: Result) -> None:
         write_file(places[unit.key], payload.arrays["weights"].tobytes())
 
-    workshop.do("encode", units, data, when_done=keep)
+    runner.run("encode", units, data, on_result=keep)
 
 
-def write_tables(folder: Path, store: RunStore, models: list[Payload]) -> None:
+def write_tables(folder: Path, store: RunStore, models: list[Result]) -> None:
     """Write what people read, and the manifest."""
     columns = store.scores()
     rows = zip(columns["source"], columns["target"], columns["score"], strict=True)
@@ -179,11 +178,11 @@ def write_tables(folder: Path, store: RunStore, models: list[Payload]) -> None:
     write_manifest(folder)
 
 
-def scores_of(unit: Unit, payload: Payload) -> ScoreRows | None:
+def scores_of(key: str, payload: Result) -> ScoreRows | None:
     """Give the scores of a unit of transfer."""
-    if not unit.key.startswith("transfer/"):
+    if not key.startswith("transfer/"):
         return None
-    source = unit.key.removeprefix("transfer/")
+    source = key.removeprefix("transfer/")
     own = NAMES.index(source)
     arrays = payload.arrays
     targets = [NAMES[(own + 1 + 3 * place) % len(NAMES)] for place in range(len(arrays["score"]))]

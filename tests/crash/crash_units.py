@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from robusttc.jobs import Result
 from robusttc.random import numpy_generator
-from robusttc.work.units import Payload
 
 UNIT_SECONDS = 0.004
 N_TARGETS = 6
@@ -46,35 +46,35 @@ def note(order: Order) -> None:
     os.close(handle)
 
 
-def measure(data: np.ndarray[Any, Any], order: Order) -> Payload:
+def measure(data: np.ndarray[Any, Any], order: Order) -> Result:
     """Give scores of a source on some targets."""
     note(order)
     time.sleep(UNIT_SECONDS)
     generator = numpy_generator(order.seed, "measure", [order.key])
     rows = generator.integers(len(data), size=(N_TARGETS, 50))
     score = data[rows].mean(axis=1) + order.depends_on
-    return Payload(
+    return Result(
         {"key": order.key},
         {"score": score, "n_examples": np.full(N_TARGETS, 50), "error": data[rows].std(axis=1) / 7},
     )
 
 
-def train(data: np.ndarray[Any, Any], order: Order) -> Payload:
+def train(data: np.ndarray[Any, Any], order: Order) -> Result:
     """Give weights that depend on all scores; longer than a page of the database."""
     note(order)
     time.sleep(UNIT_SECONDS)
     generator = numpy_generator(order.seed, "train", [order.key])
     weights = generator.normal(size=700) * order.depends_on + data[:700]
-    return Payload({"loss": float(weights.sum())}, {"weights": weights.astype(np.float32)})
+    return Result({"loss": float(weights.sum())}, {"weights": weights.astype(np.float32)})
 
 
-def fail(_data: Any, order: Order) -> Payload:
+def fail(_data: Any, order: Order) -> Result:
     """Never give anything."""
     note(order)
     raise ValueError("poison")
 
 
-def outlive(data: np.ndarray[Any, Any], order: Order) -> Payload:
+def outlive(data: np.ndarray[Any, Any], order: Order) -> Result:
     """Leave a process behind that does not end with the run."""
     if order.key.endswith(" 0") and os.fork() == 0:
         time.sleep(30.0)

@@ -1,8 +1,8 @@
-"""Vectors computed in units of work: all that are missing, each once, found by those who need them later."""
+"""Vectors computed by jobs: all that are missing, each once, found by those who need them later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,8 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder, FeatureEncoder, PairedEncoder, VectorCache, encode_with, parallel
 from robusttc.errors import DataError
+from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import ProgressEvent
-from robusttc.work.packing import pack, unpack
-from robusttc.work.units import Here, Payload, Unit
 
 TEXTS = [f"text {'x' * (number % 7)} {number}" for number in range(23)]
 
@@ -38,37 +37,33 @@ class Characters(Encoder):
         return np.array([[len(text), sum(map(ord, text))] for text in texts], dtype=np.float32)
 
 
-class Packed(Here):
-    """Works in this process, but results are bytes on the way; counts units that go together."""
+class Backwards(Runner):
+    """Runs jobs in this process, the last one first; counts jobs that go together."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.steps: list[int] = []
 
-    def do(self, stage: str, units: Sequence[Unit], data: Any = None, **options: Any) -> Any:
-        self.steps.append(len(units))
-        assert not any(unit.keep for unit in units)
-        done: Callable[[Unit, Payload], None] = options.pop("when_done")
-        return super().do(
-            stage,
-            units[::-1],
-            data,
-            when_done=lambda unit, payload: done(unit, unpack(pack(payload))),
-            **options,
-        )
+    def run(
+        self, stage: str, jobs: Sequence[Job], shared: Shared | None = None, **options: Any
+    ) -> list[Result | None]:
+        self.steps.append(len(jobs))
+        assert not any(job.keep for job in jobs)
+        return super().run(stage, jobs[::-1], shared, **options)
 
 
 def test_missing_vectors_are_computed_once_and_found_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "UNIT_TEXTS", 4)
-    monkeypatch.setattr(parallel, "STEP_UNITS", 3)
+    monkeypatch.setattr(parallel, "JOB_TEXTS", 4)
+    monkeypatch.setattr(parallel, "STEP_JOBS", 3)
     encoder = Characters(VectorCache(tmp_path))
     tasks = TaskSet([Task("a", TEXTS, ["x", "y"] * 11 + ["x"])])
     encoder.prepare(TaskSet([tasks["a"].take(np.arange(3))]))
     events: list[ProgressEvent] = []
-    workshop = Packed()
-    assert encode_with(workshop, encoder, [*TEXTS, *TEXTS], progress=events.append) == 20
-    assert workshop.steps == [3, 2]
+    runner = Backwards()
+    assert encode_with(runner, encoder, [*TEXTS, *TEXTS], progress=events.append) == 20
+    assert runner.steps == [3, 2]
     assert sorted(encoder.encoded) == sorted(TEXTS)
     assert [event.done for event in events] == [3, 7, 11, 15, 19, 23]
     assert {(event.stage, event.total, event.unit) for event in events} == {("encode", 23, "texts")}
@@ -76,18 +71,18 @@ def test_missing_vectors_are_computed_once_and_found_later(
     assert len(encoder.encoded) == 23
     expected = Characters(VectorCache.disabled()).prepare(tasks).inputs_of("a", np.arange(23))
     assert np.array_equal(own.matrix, expected.matrix)  # type: ignore[union-attr]
-    assert encode_with(workshop, encoder, TEXTS) == 0
+    assert encode_with(runner, encoder, TEXTS) == 0
 
 
 def test_both_of_a_pair_are_encoded_and_others_have_nothing_to_do() -> None:
     first, second = (Characters(VectorCache.in_memory(), name) for name in ("one", "two"))
-    assert encode_with(Packed(), PairedEncoder(first, second), iter(TEXTS)) == 46
+    assert encode_with(Backwards(), PairedEncoder(first, second), iter(TEXTS)) == 46
     assert len(first.encoded) == len(second.encoded) == 23
-    assert encode_with(Packed(), FeatureEncoder({}), TEXTS) == 0
-    assert encode_with(Packed(), Characters(VectorCache.disabled()), TEXTS) == 0
+    assert encode_with(Backwards(), FeatureEncoder({}), TEXTS) == 0
+    assert encode_with(Backwards(), Characters(VectorCache.disabled()), TEXTS) == 0
 
 
 def test_another_encoder_on_a_worker_is_refused() -> None:
     encoder = Characters(VectorCache.in_memory())
     with pytest.raises(DataError, match=r"not the one that the run began with.*'characters'.*'other'"):
-        parallel.encode_unit((encoder, "other"), ["a"])
+        parallel.encode_job((encoder, "other"), ["a"])

@@ -14,11 +14,11 @@ from planted_vectors import make_planted_vectors
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import FeatureEncoder, SentenceEncoder
+from robusttc.jobs import Runner
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.label_power import POWERS, choose_power, log_shares, tilt
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.run.later.joins import join_all
-from robusttc.work.units import Here
 
 QUICK = MultiTaskSettings(width=16, epochs=10, min_steps=1)
 WORDS = ["lamp", "chair", "book", "phone", "shirt", "cup", "ball", "desk", "film", "song"]
@@ -135,7 +135,7 @@ def test_a_task_that_joins_later_has_it_too() -> None:
         model._need(),
         SentenceEncoder(),
         n_folds=3,
-        workshop=Here(),
+        runner=Runner(),
     )
     offsets = joined[later.name].later.task.offsets
     expected = model.label_power_ * log_shares(later.label_codes[later.rows("train")].astype(np.int64), 2)

@@ -17,10 +17,10 @@ from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError
+from robusttc.jobs import Stopped
 from robusttc.run.configuration import Execution
 from robusttc.run.later.adding import AddResult, add_tasks, give_up_adding
 from robusttc.run.opening import OpenRun
-from robusttc.run.stopping import Stopped
 
 MODELS = ("models/multitask/*", "models/fewshot/*")
 

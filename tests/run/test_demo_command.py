@@ -19,7 +19,7 @@ from robusttc.cli import main
 from robusttc.data.loading import load_tasks
 from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
-from robusttc.work.units import Handle, Unit
+from robusttc.jobs import Job
 
 N_TASKS = 12
 OPTIONS = ("--tasks", str(N_TASKS), "--seed", "1")
@@ -33,10 +33,10 @@ def plant_little(n_tasks: int, random_state: int) -> PlantedTasks:
 class Interrupted(tiny_run.Inline):
     """Somebody presses Ctrl-C as soon as models are trained."""
 
-    def submit(self, ticket: int, unit: Unit, data: Handle | None, time_limit: float) -> None:
-        if unit.key.startswith("multitask/"):
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+        if job.key.startswith("multitask/"):
             raise KeyboardInterrupt
-        super().submit(ticket, unit, data, time_limit)
+        super().submit(ticket, job, shared, time_limit)
 
 
 @contextlib.contextmanager

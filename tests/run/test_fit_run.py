@@ -15,6 +15,7 @@ from robusttc.data.loading import load_tasks
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, WorkError
+from robusttc.jobs import Stopped
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
@@ -24,7 +25,6 @@ from robusttc.run.learnable import sort_tasks
 from robusttc.run.manifest import check_manifest
 from robusttc.run.opening import OpenRun
 from robusttc.run.stages import STAGES
-from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore
 from robusttc.scores import read_scores
 

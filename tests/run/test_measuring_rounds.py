@@ -14,14 +14,12 @@ from robusttc.clustering import StopRule
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.encoders import SentenceEncoder
+from robusttc.jobs import Job, Runner, Stopped
 from robusttc.run.identity import Identity
-from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore
-from robusttc.run.workers import scores_of
-from robusttc.run.workshop import StoredWorkshop
+from robusttc.run.workers import StoredJobs
 from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.measuring_rounds import round_sizes
-from robusttc.work.units import Handle, Unit
 
 N_TASKS = 52
 
@@ -38,10 +36,10 @@ class Dying(tiny_run.Inline):
         self.n_left = n_left
         self.done: list[str] = []
 
-    def submit(self, ticket: int, unit: Unit, data: Handle | None, time_limit: float) -> None:
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
         self.n_left -= 1
-        self.done.append(unit.key)
-        super().submit(ticket, unit, data, time_limit)
+        self.done.append(job.key)
+        super().submit(ticket, job, shared, time_limit)
 
     def is_dead(self) -> bool:
         return self.n_left <= 0
@@ -61,10 +59,10 @@ def test_a_run_that_was_killed_goes_on_to_the_same_scores(tmp_path: Path) -> Non
         # Killed in the middle of each of the four rounds.
         for n_left in (20, 52, 52, 52, 1000):
             executor = Dying(n_left)
-            workshop = StoredWorkshop(store, executor, stop=executor.is_dead, score_rows=scores_of)
+            runner = Runner(executor, StoredJobs(store), stop=executor.is_dead)
             rule = StopRule(min_gain=float("inf"))
             try:
-                scores = measure_transfer(tasks, encoder=encoder, stop=rule, workshop=workshop)
+                scores = measure_transfer(tasks, encoder=encoder, stop=rule, runner=runner)
             except Stopped:
                 assert n_left < 1000
             done += executor.done

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import tiny_run
 from robusttc.data.loading import load_tasks
 from robusttc.encoders import SentenceEncoder, VectorCache
 from robusttc.errors import StoreError
+from robusttc.jobs import Runner
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.serving import CLUSTER_ONLY
 from robusttc.progress import ProgressEvent
@@ -21,12 +21,10 @@ from robusttc.run.comparing import compare_models
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.grouping import Groups, find_groups
 from robusttc.run.identity import Identity
-from robusttc.run.naming import Named
 from robusttc.run.stages import Stages, in_stage, make_multitask
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
 from robusttc.transfer.measure import measure_transfer
-from robusttc.work.units import HERE, Here, Payload, Unit
 
 LABELS = {f"task {number}": number % 2 for number in range(6)}
 
@@ -42,7 +40,7 @@ def test_models_without_weight_are_trained_for_the_comparison() -> None:
         return make_multitask(chosen, encoder, clusters=clusters)
 
     def compare(estimator: ClusterMultiTask) -> dict[str, Any]:
-        found = compare_models(tasks, LABELS, estimator, make, workshop=HERE, name="name")
+        found = compare_models(tasks, LABELS, estimator, make, runner=Runner(), name="name")
         return {task.task: (task.own, task.shared, task.cluster) for task in found.tasks}
 
     whole = make_multitask(chosen, encoder).fit(tasks, LABELS)
@@ -67,7 +65,7 @@ def test_many_texts_are_encoded_in_units(monkeypatch: pytest.MonkeyPatch, tmp_pa
     cache = VectorCache(tmp_path / "cache")
     encoder = SentenceEncoder(tiny_run.tiny_model(), cache=cache, device="cpu")
     events: list[ProgressEvent] = []
-    stages.encode_texts(HERE, encoder, tasks, events.append)
+    stages.encode_texts(Runner(), encoder, tasks, events.append)
     assert events[-1].done == events[-1].total > 100
     asked: list[ProgressEvent] = []
     encoder.prepare(tasks, progress=asked.append)
@@ -85,7 +83,7 @@ def test_a_tuned_encoder_is_made_in_the_first_stage(monkeypatch: pytest.MonkeyPa
     chosen = FitConfiguration(model=str(tiny_run.tiny_model()), tune="encoder", device="cpu")
     tasks = load_tasks(tiny_run.good_tasks()).keep_private(["task 3"])
     with RunStore.create(tmp_path / "run", Identity({}, tasks.content_hashes, {})) as store:
-        encoder = Stages(tmp_path / "run", store, HERE, chosen).encode(tasks)
+        encoder = Stages(tmp_path / "run", store, Runner(), chosen).encode(tasks)
     assert isinstance(encoder, SentenceEncoder)
     assert tuned == [tuple(f"task {number}" for number in (0, 1, 2, 4, 5))]
     estimator = make_multitask(chosen, encoder)
@@ -111,7 +109,7 @@ def test_other_warnings_than_doubts_are_passed_on(tmp_path: Path) -> None:
     from robusttc.errors import DoubtWarning
 
     with RunStore.create(tmp_path / "run", Identity({}, {}, {})) as store:
-        made = Stages(tmp_path / "run", store, HERE, FitConfiguration())
+        made = Stages(tmp_path / "run", store, Runner(), FitConfiguration())
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             with made.stage("encode"):
@@ -126,7 +124,7 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
     tasks = load_tasks(tiny_run.good_tasks())
     encoder = SentenceEncoder(tiny_run.tiny_model(), device="cpu")
     groups = find_groups(
-        measure_transfer(tasks, encoder=encoder), FitConfiguration(clusters=2), workshop=HERE
+        measure_transfer(tasks, encoder=encoder), FitConfiguration(clusters=2), runner=Runner()
     )
     assert groups is not None
     assert groups.members() == {
@@ -146,7 +144,7 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
             ({"converged": True, "sentence": "Proven."}, Learner, 0),
             ({"converged": False, "sentence": "Not proven."}, None, 0),
         ):
-            made = Stages(tmp_path / "run", store, HERE, FitConfiguration())
+            made = Stages(tmp_path / "run", store, Runner(), FitConfiguration())
             other = dataclasses.replace(groups, certificate=certificate)
             assert isinstance(other, Groups)
             model: Any = Learner() if learner else type("Nobody", (), {"starts_": {}})()
@@ -168,22 +166,3 @@ def test_a_summary_that_cannot_be_used(tmp_path: Path, content: bytes | None, wo
         (tmp_path / "summary.json").write_bytes(content)
     with pytest.raises(StoreError, match=words):
         read_summary(tmp_path)
-
-
-def test_units_of_another_stage_can_be_booked_to_this_one() -> None:
-    booked: list[tuple[str, str]] = []
-
-    class Books(Here):
-        def do(self, stage: str, units: Sequence[Unit], data: Any = None, **options: Any) -> Any:
-            booked.extend((stage, unit.key) for unit in units)
-            return super().do(stage, units, data, **options)
-
-    unit = Unit("multitask/own", lambda *_: Payload())
-    Named(Books(), "1f", paid_by="evaluate").do("multitask", [unit])
-    Named(Books(), "1f").do("multitask", [unit])
-    Named(Books(), "1f", stage="evaluate").do("multitask", [unit])
-    assert booked == [
-        ("evaluate", "multitask/1f/own"),
-        ("multitask", "multitask/1f/own"),
-        ("evaluate", "evaluate/1f/own"),
-    ]

@@ -9,19 +9,17 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from robusttc.cli import main
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.data.writing import write_tasks
 from robusttc.encoders.model_folder import default_model_folder
-from robusttc.work.outcomes import Outcome
-from robusttc.work.packing import pack
-from robusttc.work.units import Handle, InPlace, Unit
+from robusttc.errors import WorkError
+from robusttc.jobs import InProcessExecutor, Job, Result
 
 FAMILIES = [
     {"track": "where is my parcel {}", "refund": "give my money back {}", "greet": "hello good morning {}"},
@@ -121,41 +119,27 @@ def finished_run() -> Path:
     return folder
 
 
-class Inline:
-    """Does units in this very process, which saves the start of another; some keys are poison.
+class Inline(InProcessExecutor):
+    """Runs jobs in this very process, which saves the start of another; some keys are poison.
 
     Processes and Ray are tested elsewhere, and in the tests that use neither this nor a copy.
     """
 
-    n_workers = 1
-
     def __init__(self, poison: Callable[[str], bool] = lambda _: False) -> None:
+        super().__init__()
         self.poison = poison
-        self.outcomes: list[Outcome] = []
 
-    def put(self, data: Any) -> Handle:
-        return InPlace(data)
-
-    def drop(self, handle: Handle) -> None:
-        pass
-
-    def submit(self, ticket: int, unit: Unit, data: Handle | None, time_limit: float) -> None:
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+        """Queue a job, or another one in its place that fails."""
         assert time_limit > 0
-        shared = data.data if isinstance(data, InPlace) else None
-        if self.poison(unit.key):
-            outcome = Outcome(ticket, "raised", error="poison")
-        else:
-            with threadpool_limits(1):
-                outcome = Outcome(ticket, "done", content=pack(unit.work(shared, unit.argument)))
-        self.outcomes.append(outcome)
+        super().submit(
+            ticket, replace(job, function=fail) if self.poison(job.key) else job, shared, time_limit
+        )
 
-    def wait(self, timeout: float) -> list[Outcome]:
-        assert timeout >= 0
-        found, self.outcomes = self.outcomes, []
-        return found
 
-    def close(self) -> None:
-        pass
+def fail(_shared: Any, _argument: Any) -> Result:
+    """Fail as a poisoned job does."""
+    raise WorkError("poison")
 
 
 def copy_of_run(place: Path) -> Path:

@@ -11,13 +11,13 @@ import pytest
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import FeatureEncoder, PreparedTasks
+from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import ProgressEvent
 from robusttc.scores import TransferScores
 from robusttc.transfer.cost import estimate_cost
 from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.measuring_rounds import round_sizes
 from robusttc.transfer.pairs import PairList, choose_pairs, count_entries
-from robusttc.work.units import Here, Payload, Unit
 
 N_TASKS = 52
 
@@ -60,20 +60,21 @@ class Recorder:
         return len(rounds) == self.stop_after
 
 
-class KeyRecorder(Here):
-    """Does units in this process, and keeps their keys."""
+class KeyRecorder(Runner):
+    """Runs jobs in this process, and keeps their keys."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls: list[list[str]] = []
-        self.n_put = 0
+        self.n_shared = 0
 
-    def put(self, data: Any) -> Any:
-        self.n_put += 1
-        return super().put(data)
+    def share(self, data: Any) -> Shared:
+        self.n_shared += 1
+        return super().share(data)
 
-    def do(self, stage: str, units: Sequence[Unit], *rest: Any, **options: Any) -> list[Payload | None]:
-        self.calls.append([unit.key for unit in units])
-        return super().do(stage, units, *rest, **options)
+    def run(self, stage: str, jobs: Sequence[Job], *rest: Any, **options: Any) -> list[Result | None]:
+        self.calls.append([job.key for job in jobs])
+        return super().run(stage, jobs, *rest, **options)
 
 
 def refuse(rounds: Sequence[TransferScores]) -> bool:
@@ -97,17 +98,17 @@ def test_a_rule_that_never_stops_changes_nothing(seed: int) -> None:
     tasks, encoder = vector_tasks()
     at_once = measure_transfer(tasks, encoder=encoder, random_state=seed)
     assert encoder.n_prepared == 1
-    rule, workshop = Recorder(), KeyRecorder()
-    in_rounds = measure_transfer(tasks, encoder=encoder, stop=rule, workshop=workshop, random_state=seed)
+    rule, runner = Recorder(), KeyRecorder()
+    in_rounds = measure_transfer(tasks, encoder=encoder, stop=rule, runner=runner, random_state=seed)
     assert in_rounds == at_once
     assert in_rounds.content_hash == at_once.content_hash
     assert encoder.n_prepared == 2
-    assert workshop.n_put == 1
+    assert runner.n_shared == 1
     sizes = round_sizes(N_TASKS)
     # After the last round there is nothing left to decide.
     assert [len(rounds) for rounds in rule.seen] == list(range(1, len(sizes)))
     assert [len(one) for one in rule.seen[-1]] == np.diff([0, *sizes]).tolist()[:-1]
-    keys = [key for call in workshop.calls for key in call]
+    keys = [key for call in runner.calls for key in call]
     assert len(set(keys)) == len(keys)
     assert {"transfer/round 1/round 2/t0", "transfer/round 2/t0"} <= set(keys)
 
@@ -142,9 +143,9 @@ def test_few_tasks_and_trained_layers_are_measured_at_once() -> None:
     tasks, encoder = vector_tasks(n_rows=8)
     scores = measure_transfer(tasks, encoder=encoder, kind="overlap", stop=refuse)
     assert len(scores) == count_entries(N_TASKS, "auto")
-    workshop = KeyRecorder()
-    measure_transfer(tasks, encoder=encoder, kind="accuracy", stop=refuse, workshop=workshop)
-    assert workshop.calls == [[f"transfer/{name}" for name in tasks.names]]
+    runner = KeyRecorder()
+    measure_transfer(tasks, encoder=encoder, kind="accuracy", stop=refuse, runner=runner)
+    assert runner.calls == [[f"transfer/{name}" for name in tasks.names]]
 
 
 @pytest.mark.parametrize("stop_after", [2, None])

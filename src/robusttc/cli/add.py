@@ -62,10 +62,10 @@ def add(
     command goes on where it was. Ends with code 3 where a task was set aside, or something could not be done.
     """
     # Late, so that the other commands do not wait for SciPy.
+    from robusttc.jobs import Stopped
     from robusttc.run.configuration import FitConfiguration
     from robusttc.run.configuration_layers import read_configuration
     from robusttc.run.later.adding import add_tasks, give_up_adding
-    from robusttc.run.stopping import Stopped
     from robusttc.run.store import RunStore
 
     if give_up:

@@ -24,6 +24,7 @@ from robusttc.cli.predict import predict
 from robusttc.cli.remove import remove
 from robusttc.cli.report import report
 from robusttc.errors import ExitCode, RobustTCError
+from robusttc.progress import no_default_bar
 from robusttc.version import __version__
 
 __all__ = ["app", "run"]
@@ -80,7 +81,8 @@ def run(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     arguments, debug = take_debug(arguments)
     try:
-        code = app(arguments, prog_name="robusttc", standalone_mode=False)
+        with no_default_bar():  # a command shows progress itself
+            code = app(arguments, prog_name="robusttc", standalone_mode=False)
         # A reader that has left is only noticed when the last of the output is written.
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):

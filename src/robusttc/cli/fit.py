@@ -70,9 +70,9 @@ def fit(
     it was, to the same result. Ends with code 3 where something was left out or is not proven.
     """
     # Late, so that the other commands do not wait for SciPy and torch.
+    from robusttc.jobs import Stopped
     from robusttc.run.configuration_layers import read_configuration
     from robusttc.run.fitting import fit_run
-    from robusttc.run.stopping import Stopped
 
     configuration, execution = read_configuration(
         file=config,

@@ -95,16 +95,16 @@ def measure(
     # Late, so that the other commands do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
+    from robusttc.params import Integer, check_param
     from robusttc.scores import read_scores
     from robusttc.transfer.cost import estimate_cost
     from robusttc.transfer.measure import measure_transfer
     from robusttc.transfer.pairs import count_entries, parse_pairs
     from robusttc.transfer.settings import TransferSettings
-    from robusttc.work.process_executor import check_workers
 
     settings = TransferSettings(kind=kind)
     chosen_pairs = parse_pairs(pairs)
-    check_workers(workers)
+    check_param("workers", workers, Integer(1))
     rule = StopRule()
     chosen = make_encoder(encoder, vectors=vectors, model=model, device=device)
     loaded = read_aloud(tasks, options).tasks

@@ -44,9 +44,9 @@ def remove(
     then trained again without it. Killed at any moment, the same command goes on where it was.
     """
     # Late, so that the other commands do not wait for SciPy.
+    from robusttc.jobs import Stopped
     from robusttc.run.configuration_layers import read_configuration
     from robusttc.run.later.removing import plan_removal, remove_tasks
-    from robusttc.run.stopping import Stopped
 
     _, execution = read_configuration(file=None, options={"workers": workers, "executor": executor})
     influence = plan_removal(run, task)

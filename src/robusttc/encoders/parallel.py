@@ -1,4 +1,4 @@
-"""Vectors computed in units of work, before the stages of a run need them."""
+"""Vectors computed by jobs, before the stages of a run need them."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterable
 from robusttc.encoders.base import Encoder
 from robusttc.encoders.paired import PairedEncoder
 from robusttc.errors import DataError, quote
+from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress, report
 from robusttc.random import child_seed
-from robusttc.work.units import Payload, Unit, Workshop
 
 __all__ = ["STAGE", "encode_with"]
 
 STAGE = "encode"
-UNIT_TEXTS = 1_000
-# Results are in memory until a step is done: so many units are a hundred megabytes with MiniLM.
-STEP_UNITS = 64
+JOB_TEXTS = 1_000
+# Results are in memory until a step is done: so many jobs are a hundred megabytes with MiniLM.
+STEP_JOBS = 64
 
 
 def encode_with(
-    workshop: Workshop, encoder: Encoder, texts: Iterable[str], *, progress: Progress | None = None
+    runner: Runner, encoder: Encoder, texts: Iterable[str], *, progress: Progress | None = None
 ) -> int:
     """Compute the vectors of texts that the encoder's cache lacks; return how many there were.
 
-    The vectors of a unit are kept as soon as they are computed, so an interrupted run resumes there. A unit
+    The vectors of a job are kept as soon as they are computed, so an interrupted run resumes there. A job
     that fails is passed over: who needs its vectors gets the error.
 
     Parameters
     ----------
-    workshop
-        Runs the units.
+    runner
+        Runs the jobs.
     encoder
         The encoder; of a pair, both. One without a cache has nothing to compute in advance.
     texts
@@ -41,15 +41,15 @@ def encode_with(
     Examples
     --------
     >>> from robusttc.encoders import SentenceEncoder, VectorCache
-    >>> from robusttc.work.units import HERE
+    >>> from robusttc.jobs import Runner
     >>> encoder = SentenceEncoder(cache=VectorCache.in_memory())
-    >>> [encode_with(HERE, encoder, ["hello", "bye", "hello"]) for _ in range(2)]
+    >>> [encode_with(Runner(), encoder, ["hello", "bye", "hello"]) for _ in range(2)]
     [2, 0]
     """
     distinct = sorted(set(texts))
     if isinstance(encoder, PairedEncoder):
         both = (encoder.first, encoder.second)
-        return sum(encode_with(workshop, part, distinct, progress=progress) for part in both)
+        return sum(encode_with(runner, part, distinct, progress=progress) for part in both)
     cache = encoder.cache
     if cache is None or not encoder.keeps_vectors:
         return 0
@@ -59,29 +59,29 @@ def encode_with(
     report(progress, STAGE, n_done, len(distinct), "texts")
     # Encoders batch texts of one length.
     missing.sort(key=lambda text: (-len(text), text))
-    blocks = [missing[start : start + UNIT_TEXTS] for start in range(0, len(missing), UNIT_TEXTS)]
-    units = [
-        Unit(f"{STAGE}/{child_seed(0, 'texts', block):016x}", encode_unit, block, keep=False)
+    blocks = [missing[start : start + JOB_TEXTS] for start in range(0, len(missing), JOB_TEXTS)]
+    jobs = [
+        Job(f"{STAGE}/{child_seed(0, 'texts', block):016x}", encode_job, block, keep=False)
         for block in blocks
     ]
 
-    def keep(unit: Unit, payload: Payload) -> None:
+    def keep(job: Job, result: Result) -> None:
         nonlocal n_done
-        cache.put(fingerprint, unit.argument, payload.arrays["vectors"])
-        n_done += len(unit.argument)
+        cache.put(fingerprint, job.argument, result.arrays["vectors"])
+        n_done += len(job.argument)
         report(progress, STAGE, n_done, len(distinct), "texts")
 
-    if units:
-        shared = workshop.put((encoder, fingerprint))
+    if jobs:
+        shared = runner.share((encoder, fingerprint))
         try:
-            for start in range(0, len(units), STEP_UNITS):
-                workshop.do(STAGE, units[start : start + STEP_UNITS], shared, when_done=keep, noun="texts")
+            for start in range(0, len(jobs), STEP_JOBS):
+                runner.run(STAGE, jobs[start : start + STEP_JOBS], shared, on_result=keep, unit="texts")
         finally:
-            workshop.drop(shared)
+            runner.release(shared)
     return len(missing)
 
 
-def encode_unit(shared: tuple[Encoder, str], texts: list[str]) -> Payload:
+def encode_job(shared: tuple[Encoder, str], texts: list[str]) -> Result:
     """Encode some texts; refuse an encoder that is another one on this machine."""
     encoder, fingerprint = shared
     if encoder.fingerprint != fingerprint:
@@ -92,4 +92,4 @@ def encode_unit(shared: tuple[Encoder, str], texts: list[str]) -> Payload:
             expected=quote(fingerprint[:12]),
             todo="install the same model on all machines",
         )
-    return Payload({}, {"vectors": encoder._dense(texts).matrix})
+    return Result({}, {"vectors": encoder._dense(texts).matrix})

@@ -15,10 +15,10 @@ from robusttc.fewshot.rehearsal import rehearse
 from robusttc.fewshot.settings import FewShotSettings, Strategy, check_integer, default_settings
 from robusttc.fewshot.sources import make_ready
 from robusttc.fewshot.support_set import find_tuning
+from robusttc.jobs import Runner
 from robusttc.learning.groups import check_groups, members
 from robusttc.learning.verdict import Verdict
 from robusttc.progress import Progress
-from robusttc.work.units import Workshop
 
 __all__ = ["assess_fewshot", "find_clusters"]
 
@@ -32,7 +32,7 @@ def assess_fewshot(
     settings: FewShotSettings | None = None,
     n_random: int = 1,
     seed: int = 0,
-    workshop: Workshop | None = None,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Hold out source tasks, play them as few-shot targets, and tell whether clusters helped them.
@@ -53,8 +53,8 @@ def assess_fewshot(
         How many draws of random clusters are compared with; 0 for none.
     seed
         The seed of the run.
-    workshop
-        Who trains, see `robusttc.work.units`; None trains here.
+    runner
+        Who trains, see `robusttc.jobs.Runner`; None trains here.
     progress
         Told after every held-out task.
 
@@ -98,7 +98,7 @@ def assess_fewshot(
                 settings=chosen,
                 seed=seed,
                 n_labels=len(shared_labels or ()),
-                workshop=workshop,
+                runner=runner,
                 progress=progress,
             ),
             progress=progress,

@@ -29,13 +29,13 @@ from robusttc.fewshot.settings import FewShotSettings, Strategy, check_number, d
 from robusttc.fewshot.sources import make_ready
 from robusttc.fewshot.support_set import check_support, find_tuning
 from robusttc.fewshot.trusting import borrow_temperature, fit_temperatures, learn_scope, measure_trust
+from robusttc.jobs import Runner
 from robusttc.learning.label_words import carries_words, label_words, name_as_text
 from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.learning.verdict import Verdict
 from robusttc.params import Choice, check_param
-from robusttc.progress import Progress
+from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
-from robusttc.work.units import Workshop
 
 __all__ = ["ClusterFewShot", "assess_fewshot"]
 
@@ -148,8 +148,8 @@ class ClusterFewShot:
         tasks: TaskSet,
         labels: ArrayLike | Mapping[str, int] | None = None,
         *,
-        workshop: Workshop | None = None,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: ProgressOption = True,
     ) -> ClusterFewShot:
         """Learn from the rows of source tasks in ``train`` and ``valid``.
 
@@ -159,10 +159,10 @@ class ClusterFewShot:
             The sources. One with ``may_share=False`` teaches nothing.
         labels
             The cluster of every task, in order or by name, -1 for none; None for no clusters at all.
-        workshop
-            Who trains, see `robusttc.work.units`; None trains here, one metric after the other.
+        runner
+            Who trains, see `robusttc.jobs.Runner`; None trains here, one metric after the other.
         progress
-            Who is told how far it is.
+            True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
         Raises
         ------
@@ -171,13 +171,14 @@ class ClusterFewShot:
         DataError
             If no source has two labels of at least two rows.
         WorkError
-            If the workshop could not train a metric of all sources.
+            If the runner could not train a metric of all sources.
 
         Warns
         -----
         DoubtWarning
-            If the workshop could not train the metric of some cluster, which goes without it.
+            If the runner could not train the metric of some cluster, which goes without it.
         """
+        progress = resolve_progress(progress)
         self._check(tasks)
         seed = run_seed(self.random_state)
         sources = tasks.shareable()
@@ -201,7 +202,7 @@ class ClusterFewShot:
                 settings=settings,
                 seed=seed,
                 n_labels=len(shared_labels or ()),
-                workshop=workshop,
+                runner=runner,
                 progress=progress,
             )
             whole = Lesson("whole", tuple(source.name for source in ready.sources), clusters)

@@ -23,10 +23,10 @@ from robusttc.fewshot.units import (
     pool_from,
     space_from,
 )
+from robusttc.jobs import Result, Runner
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.one_bar import OneBar
 from robusttc.progress import Progress
-from robusttc.work.units import Payload, Workshop
 
 __all__ = ["Lesson", "Teacher", "train_metrics"]
 
@@ -69,7 +69,7 @@ class Teacher:
         How to train.
     n_labels
         How many labels pooled classifiers tell apart; 0 trains none, where labels differ.
-    workshop, progress
+    runner, progress
         Who does the units, and who is told of them.
 
     Raises
@@ -88,12 +88,12 @@ class Teacher:
         settings: FewShotSettings,
         seed: int,
         n_labels: int = 0,
-        workshop: Workshop | None = None,
+        runner: Runner | None = None,
         progress: Progress | None = None,
     ) -> None:
         by_name = {source.name: source for source in sources}
         self.material = Material(inputs, by_name, {}, settings, seed, n_labels)
-        self.workshop, self.progress = workshop, progress
+        self.runner, self.progress = runner, progress
         self._spaces: dict[MetricOrder, Space | None] = {}
         self._pools: dict[PoolOrder, LinearPart | None] = {}
         self._frozen: dict[str, Space] = {}
@@ -110,7 +110,7 @@ class Teacher:
         late = [order for order in new if from_start and is_cluster(order)]
         now = [order for order in new if not (from_start and is_cluster(order))]
         bar = OneBar(self.progress, STAGE, len(new), "metrics")
-        with Bench(STAGE, self.workshop, bar) as bench:
+        with Bench(STAGE, self.runner, bar) as bench:
             bench.lay_out(self.material)
             self.take(now, bench.do([make_unit(order) for order in now]))
             if late:
@@ -131,7 +131,7 @@ class Teacher:
         """Tell whether an episode can be drawn from some task."""
         return bool(usable_sources([self.material.sources[name] for name in names]))
 
-    def take(self, orders: Sequence[Order], results: Sequence[Payload | None]) -> None:
+    def take(self, orders: Sequence[Order], results: Sequence[Result | None]) -> None:
         """Keep what was trained; say what could not be."""
         lost: list[str] = []
         for order, payload in zip(orders, results, strict=True):
@@ -145,7 +145,7 @@ class Teacher:
             self._spaces[order] = None if payload is None else space_from(payload)
         warn_of_tasks("metrics or pooled classifiers of some clusters could not be trained", lost)
 
-    def starts_of(self, orders: Iterable[Order]) -> dict[str, Payload]:
+    def starts_of(self, orders: Iterable[Order]) -> dict[str, Result]:
         """Give the shared metric of every round that some orders are of."""
         rounds = {order.round for order in orders}
         return {

@@ -17,7 +17,7 @@ from robusttc.fewshot.knowledge import Knowledge
 from robusttc.fewshot.parts import mix_parts
 from robusttc.fewshot.scenes import Scene
 from robusttc.fewshot.units import STAGE
-from robusttc.work.units import Payload, Unit
+from robusttc.jobs import Job, Result
 
 __all__ = ["Played", "Theatre", "evidence_unit", "play_unit", "read_evidence", "read_played"]
 
@@ -85,16 +85,16 @@ class Theatre:
     with_own: bool
 
 
-def evidence_unit(theatre: Theatre, places: Sequence[int]) -> Unit:
+def evidence_unit(theatre: Theatre, places: Sequence[int]) -> Job:
     """Make the unit that finds what the gate goes by, for all scenes of one task."""
     scene = theatre.scenes[places[0]]
     name = scene.source.name
-    return Unit(
+    return Job(
         f"{STAGE}/round {scene.number}/evidence/task {name}", find_all_evidence, tuple(places), (name,)
     )
 
 
-def find_all_evidence(theatre: Theatre, places: Sequence[int]) -> Payload:
+def find_all_evidence(theatre: Theatre, places: Sequence[int]) -> Result:
     """Do a unit: adapt to the support sets of a task without a gate, and give the evidence of each."""
     values: dict[str, Any] = {"clusters": []}
     arrays: dict[str, NDArray[Any]] = {}
@@ -104,10 +104,10 @@ def find_all_evidence(theatre: Theatre, places: Sequence[int]) -> Payload:
         values["clusters"].append(list(adapted.weights))
         if adapted.evidence is not None:
             arrays[f"evidence/{number}"] = adapted.evidence
-    return Payload(values, arrays)
+    return Result(values, arrays)
 
 
-def read_evidence(payload: Payload) -> list[tuple[list[int], Evidence | None]]:
+def read_evidence(payload: Result) -> list[tuple[list[int], Evidence | None]]:
     """Give the clusters and the evidence of each scene, from the result of a unit."""
     return [
         (clusters, payload.arrays.get(f"evidence/{number}"))
@@ -115,15 +115,15 @@ def read_evidence(payload: Payload) -> list[tuple[list[int], Evidence | None]]:
     ]
 
 
-def play_unit(theatre: Theatre, places: Sequence[int], gate: Gate | None) -> Unit:
+def play_unit(theatre: Theatre, places: Sequence[int], gate: Gate | None) -> Job:
     """Make the unit that plays all scenes of one task, with a gate that others have taught."""
     scene = theatre.scenes[places[0]]
     name = scene.source.name
     key = f"{STAGE}/round {scene.number}/play/task {name}"
-    return Unit(key, play_all, (tuple(places), gate), (name,))
+    return Job(key, play_all, (tuple(places), gate), (name,))
 
 
-def play_all(theatre: Theatre, argument: tuple[Sequence[int], Gate | None]) -> Payload:
+def play_all(theatre: Theatre, argument: tuple[Sequence[int], Gate | None]) -> Result:
     """Do a unit: adapt to the support sets of a task, and ask the predictors about its queries."""
     places, gate = argument
     values: dict[str, Any] = {"scenes": []}
@@ -149,7 +149,7 @@ def play_all(theatre: Theatre, argument: tuple[Sequence[int], Gate | None]) -> P
         if theatre.with_own:
             told["own_accuracy"] = try_own(scene, ways["shared"], queries)
         values["scenes"].append(told)
-    return Payload(values, arrays)
+    return Result(values, arrays)
 
 
 def try_own(scene: Scene, knowledge: Knowledge, queries: FrozenInputs) -> float:
@@ -159,7 +159,7 @@ def try_own(scene: Scene, knowledge: Knowledge, queries: FrozenInputs) -> float:
     return accuracy(own.probabilities(queries), scene.codes, everything)
 
 
-def read_played(theatre: Theatre, places: Sequence[int], payload: Payload) -> list[Played]:
+def read_played(theatre: Theatre, places: Sequence[int], payload: Result) -> list[Played]:
     """Give the scenes of a task as they were played, from the result of a unit."""
     played = []
     for number, (place, told) in enumerate(zip(places, payload.values["scenes"], strict=True)):

@@ -30,12 +30,12 @@ from robusttc.fewshot.playing import (
 from robusttc.fewshot.scenes import Scene, set_scenes
 from robusttc.fewshot.settings import FewShotSettings, Strategy
 from robusttc.fewshot.units import STAGE
+from robusttc.jobs import Result, Runner
 from robusttc.learning.bench import Bench, warn_of_tasks
 from robusttc.learning.groups import members, random_groups_like
 from robusttc.learning.one_bar import OneBar
 from robusttc.progress import Progress
 from robusttc.random import numpy_generator
-from robusttc.work.units import Payload, Workshop
 
 __all__ = ["LEAST_TASKS", "Rehearsal", "plan_rounds", "rehearse"]
 
@@ -118,7 +118,7 @@ def rehearse(
             inputs, one.held, shared_labels, n_draws=settings.rehearsals, number=number, seed=seed
         )
     theatre = Theatre(inputs, tuple(scenes), choose_outside(scenes, clusters, seed), tuple(ways_of), with_own)
-    return play_scenes(theatre, clusters, seed=seed, workshop=teacher.workshop, progress=progress)
+    return play_scenes(theatre, clusters, seed=seed, runner=teacher.runner, progress=progress)
 
 
 def play_scenes(
@@ -126,7 +126,7 @@ def play_scenes(
     clusters: Mapping[int, Sequence[str]],
     *,
     seed: int,
-    workshop: Workshop | None = None,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Rehearsal:
     """Play all scenes: first without a gate, to teach one, then each with a gate that others have taught."""
@@ -140,7 +140,7 @@ def play_scenes(
         if knowledge is not None and knowledge.marks is not None
     ]
     bar = OneBar(progress, "rehearsal", len(teaches) + len(by_task), "tasks")
-    with Bench(STAGE, workshop, bar) as bench:
+    with Bench(STAGE, runner, bar) as bench:
         bench.lay_out(theatre)
         found = bench.do([evidence_unit(theatre, places) for places in teaches])
         examples = gather_examples(theatre, teaches, found, clusters)
@@ -197,7 +197,7 @@ def plan_rounds(
 def gather_examples(
     theatre: Theatre,
     teaches: Sequence[Sequence[int]],
-    found: Sequence[Payload | None],
+    found: Sequence[Result | None],
     clusters: Mapping[int, Sequence[str]],
 ) -> list[tuple[str, Evidence, int]]:
     """Give the name and the evidence of each held-out task, and the place of its own cluster in it."""

@@ -22,8 +22,8 @@ from robusttc.fewshot.parts import (
 from robusttc.fewshot.pooled import train_pooled
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.spaces import Space, make_space
+from robusttc.jobs import Job, Result
 from robusttc.learning.bench import name_tasks
-from robusttc.work.units import Payload, Unit
 
 __all__ = ["STAGE", "Material", "MetricOrder", "Order", "PoolOrder", "make_unit", "pool_from", "space_from"]
 
@@ -54,7 +54,7 @@ class Material:
     settings: FewShotSettings
     seed: int
     n_labels: int = 0
-    starts: Mapping[str, Payload] = field(default_factory=dict)
+    starts: Mapping[str, Result] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,17 @@ class PoolOrder:
 Order = MetricOrder | PoolOrder
 
 
-def make_unit(order: Order) -> Unit:
+def make_unit(order: Order) -> Job:
     """Make the unit of an order; its key has the tasks, so the same tasks are the same work."""
-    work: Callable[[Any, Any], Payload]
+    work: Callable[[Any, Any], Result]
     if isinstance(order, PoolOrder):
         kind, work = "pool", train_pool_unit
     else:
         kind, work = "cluster metric" if order.is_cluster else "shared metric", train_metric_unit
-    return Unit("/".join([STAGE, order.round, kind, name_tasks(order.names)]), work, order, order.names)
+    return Job("/".join([STAGE, order.round, kind, name_tasks(order.names)]), work, order, order.names)
 
 
-def train_metric_unit(material: Material, order: MetricOrder) -> Payload:
+def train_metric_unit(material: Material, order: MetricOrder) -> Result:
     """Do a unit: train a metric, and learn where names stand in it."""
     settings, metric_settings, start = material.settings, material.settings.metric, None
     if order.is_cluster and settings.cluster_steps is not None:
@@ -116,7 +116,7 @@ def train_metric_unit(material: Material, order: MetricOrder) -> Payload:
     return describe_space(make_space(layer, material.inputs, sources, settings))
 
 
-def train_pool_unit(material: Material, order: PoolOrder) -> Payload:
+def train_pool_unit(material: Material, order: PoolOrder) -> Result:
     """Do a unit: train a pooled classifier."""
     part = train_pooled(
         material.inputs,
@@ -126,27 +126,27 @@ def train_pool_unit(material: Material, order: PoolOrder) -> Payload:
         seed=material.seed,
     )
     if part is None:
-        return Payload({"part": None})
+        return Result({"part": None})
     settings, arrays = describe_part(part)
-    return Payload({"part": settings}, arrays)
+    return Result({"part": settings}, arrays)
 
 
-def describe_space(space: Space) -> Payload:
+def describe_space(space: Space) -> Result:
     """Give a space as a result of a unit."""
     settings, layer = describe_layer(space.layer)
     arrays: dict[str, NDArray[Any]] = {f"layer/{name}": array for name, array in layer.items()}
     if space.name_map is not None:
         arrays["name_map"] = space.name_map
-    return Payload({"layer": settings}, arrays)
+    return Result({"layer": settings}, arrays)
 
 
-def space_from(payload: Payload) -> Space:
+def space_from(payload: Result) -> Space:
     """Make a space again from the result of a unit."""
     layer = layer_from(payload.values["layer"], take_prefix(payload.arrays, "layer/"))
     return Space(layer, payload.arrays.get("name_map"))
 
 
-def pool_from(payload: Payload) -> LinearPart | None:
+def pool_from(payload: Result) -> LinearPart | None:
     """Make a pooled classifier again; None where the tasks have rows of fewer than two labels."""
     if payload.values["part"] is None:
         return None

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from robusttc.errors import DoubtWarning, WorkError, quote
+from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.learning.one_bar import OneBar
 from robusttc.random import child_seed
-from robusttc.work.units import HERE, Handle, Payload, Unit, Workshop
 
 __all__ = ["Bench", "name_tasks", "need", "warn_of_tasks"]
 
@@ -18,13 +18,13 @@ MAX_NAMED = 5
 
 
 class Bench:
-    """Hands the units of one training to a workshop.
+    """Hands the units of one training to a runner.
 
     Parameters
     ----------
     stage
         What they are a part of.
-    workshop
+    runner
         Who does them; None does them here.
     bar
         Who is told how far it is.
@@ -32,19 +32,19 @@ class Bench:
     Examples
     --------
     >>> def add(material, number):
-    ...     return Payload({"sum": material + number})
+    ...     return Result({"sum": material + number})
     >>> with Bench("demo") as bench:
     ...     bench.lay_out(40)
-    ...     bench.do([Unit("demo/2", add, 2)])[0].values
+    ...     bench.do([Job("demo/2", add, 2)])[0].values
     {'sum': 42}
     """
 
-    def __init__(self, stage: str, workshop: Workshop | None = None, bar: OneBar | None = None) -> None:
+    def __init__(self, stage: str, runner: Runner | None = None, bar: OneBar | None = None) -> None:
         self.stage = stage
-        self.workshop = workshop or HERE
+        self.runner = runner or Runner()
         self.bar = bar or OneBar(None, stage, 0, "models")
         self._material: Any = None
-        self._handle: Handle | None = None
+        self._handle: Shared | None = None
 
     def lay_out(self, material: Any) -> None:
         """Take other material for the units to come; it travels when the first of them does."""
@@ -52,19 +52,19 @@ class Bench:
             self.close()
             self._material = material
 
-    def do(self, units: Sequence[Unit]) -> list[Payload | None]:
-        """Let units be done; see `robusttc.work.units.Workshop.do`."""
+    def do(self, units: Sequence[Job]) -> list[Result | None]:
+        """Let units be done; see `robusttc.jobs.Runner.run`."""
         if not units:
             return []
         if self._handle is None:
-            self._handle = self.workshop.put(self._material)
+            self._handle = self.runner.share(self._material)
         progress = self.bar.step(len(units))
-        return self.workshop.do(self.stage, units, self._handle, progress=progress, noun=self.bar.noun)
+        return self.runner.run(self.stage, units, self._handle, progress=progress, unit=self.bar.noun)
 
     def close(self) -> None:
         """Let go of the material."""
         if self._handle is not None:
-            self.workshop.drop(self._handle)
+            self.runner.release(self._handle)
         self._handle = self._material = None
 
     def __enter__(self) -> Self:
@@ -87,7 +87,7 @@ def name_tasks(names: Sequence[str]) -> str:
     return f"tasks {len(names)} {child_seed(0, 'unit', names):016x}"
 
 
-def need(what: str, unit: Unit, payload: Payload | None) -> Payload:
+def need(what: str, unit: Job, payload: Result | None) -> Result:
     """Give the result of a unit without which nothing goes on.
 
     Raises

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.errors import DataError
+from robusttc.jobs import Runner
 from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
 from robusttc.learning.one_bar import OneBar
@@ -21,7 +22,6 @@ from robusttc.multitask.task_rows import check_learnable
 from robusttc.multitask.training_data import prepare_tasks
 from robusttc.multitask.units import STAGE
 from robusttc.progress import Progress
-from robusttc.work.units import Workshop
 
 __all__ = ["assess_multitask"]
 
@@ -35,7 +35,7 @@ def assess_multitask(
     n_folds: int = 3,
     n_random: int = 2,
     seed: int = 0,
-    workshop: Workshop | None = None,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Compare blends with and without cluster models on out-of-fold rows; see `robusttc.multitask.choosing`.
@@ -75,7 +75,7 @@ def assess_multitask(
         count_models(data.labels, strategy="blend", clusters="auto", n_folds=n_folds, n_random=n_random),
         "models",
     )
-    with Bench(STAGE, workshop, bar) as bench:
+    with Bench(STAGE, runner, bar) as bench:
         rows = OutOfFold(
             data.tasks,
             data.prepared,

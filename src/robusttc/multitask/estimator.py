@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import UsageError, quote
+from robusttc.jobs import Runner
 from robusttc.learning.answers import check_threshold, pick_labels
 from robusttc.learning.bench import Bench
 from robusttc.learning.groups import check_groups
@@ -32,10 +33,9 @@ from robusttc.multitask.training_data import TrainingData, prepare_tasks
 from robusttc.multitask.trust import TrustReport, look_at_trust
 from robusttc.multitask.units import STAGE
 from robusttc.params import Choice, check_param
-from robusttc.progress import Progress
+from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 from robusttc.stats import Estimate
-from robusttc.work.units import Workshop
 
 __all__ = ["ClusterMultiTask"]
 
@@ -152,8 +152,8 @@ class ClusterMultiTask:
         tasks: TaskSet,
         labels: ArrayLike | Mapping[str, int] | None = None,
         *,
-        workshop: Workshop | None = None,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: ProgressOption = True,
     ) -> ClusterMultiTask:
         """Train on the rows in ``train``; those in ``valid`` serve early stopping and temperatures.
 
@@ -163,10 +163,10 @@ class ClusterMultiTask:
             The tasks. One with ``may_share=False`` gets its own model, and reaches no other.
         labels
             The cluster of every task, in order or by name; None makes one shared model of all tasks.
-        workshop
-            Who trains, see `robusttc.work.units`; None trains here, one model after the other.
+        runner
+            Who trains, see `robusttc.jobs.Runner`; None trains here, one model after the other.
         progress
-            Who is told how far it is.
+            True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
         Raises
         ------
@@ -175,13 +175,14 @@ class ClusterMultiTask:
         DataError
             If a task does not have training rows of two labels.
         WorkError
-            If the workshop could not train the model of all tasks.
+            If the runner could not train the model of all tasks.
 
         Warns
         -----
         DoubtWarning
-            If the workshop could not train some other model; the tasks go without it and are named.
+            If the runner could not train some other model; the tasks go without it and are named.
         """
+        progress = resolve_progress(progress)
         self._check(tasks)
         check_learnable(tasks)
         seed = run_seed(self.random_state)
@@ -202,7 +203,7 @@ class ClusterMultiTask:
             )
             n_units = n_models + count_own_units(data, strategy=self.strategy, n_folds=n_folds)
             bar = OneBar(progress, STAGE, n_units, "models")
-            with Bench(STAGE, workshop, bar) as bench:
+            with Bench(STAGE, runner, bar) as bench:
                 if self.strategy == "paper":
                     choice = None
                     serving = fit_paper(tasks, data, encoder, settings=settings, seed=seed, bench=bench)
@@ -336,8 +337,8 @@ class ClusterMultiTask:
         self,
         *,
         culprits: Culprits = "estimate",
-        workshop: Workshop | None = None,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: ProgressOption = True,
     ) -> HarmReport:
         """Tell which tasks sharing hurts, and which cluster mates are to blame.
 
@@ -347,16 +348,17 @@ class ClusterMultiTask:
             ``retrain`` trains the cluster of a hurt task again without each of its mates; ``estimate`` looks
             at how the training of a mate would move the task's loss; ``none`` leaves the question out. The
             first two need the training data: after `load` there is only ``none``.
-        workshop
+        runner
             Who trains again, see `fit`.
         progress
-            Who is told how far it is.
+            True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
         Raises
         ------
         UsageError
             If nothing was held out (``paper``), or the training data is not there.
         """
+        progress = resolve_progress(progress)
         check_param("culprits", culprits, Choice("estimate", "retrain", "none"))
         fitted = self._need()
         data = getattr(self, "_data", None)
@@ -366,7 +368,7 @@ class ClusterMultiTask:
                 data,
                 culprits=culprits,
                 n_folds=self.n_folds,
-                workshop=workshop,
+                runner=runner,
                 progress=progress,
             )
 

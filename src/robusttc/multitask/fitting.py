@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder
+from robusttc.jobs import Result
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.multitask.choosing import Choice, choose, has_clusters
 from robusttc.multitask.components import COMPONENTS, blank_own
@@ -26,7 +27,6 @@ from robusttc.multitask.units import (
     shared_from,
 )
 from robusttc.multitask.weighing import Weights
-from robusttc.work.units import Payload
 
 __all__ = ["count_own_units", "fit_blend", "fit_paper", "uses"]
 
@@ -35,7 +35,7 @@ WHOLE = "whole"
 
 
 def make_material(
-    data: TrainingData, *, settings: MultiTaskSettings, seed: int, start: Payload | None = None
+    data: TrainingData, *, settings: MultiTaskSettings, seed: int, start: Result | None = None
 ) -> Material:
     """Lay out all training rows: those of tasks that share together, those of each other one alone."""
     rounds = {

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import UsageError
+from robusttc.jobs import Runner
 from robusttc.multitask.culprits import Culprit, Found, estimate_culprits
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.retraining import retrain_culprits
 from robusttc.multitask.training_data import TrainingData
 from robusttc.progress import Progress
 from robusttc.stats import Estimate, mean_interval, share_interval
-from robusttc.work.units import Workshop
 
 __all__ = ["HarmReport", "TaskHarm", "report_harm"]
 
@@ -119,7 +119,7 @@ def report_harm(
     *,
     culprits: str,
     n_folds: int,
-    workshop: Workshop | None = None,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> HarmReport:
     """Compare what serves with each task's own model, and look for culprits where it loses.
@@ -149,9 +149,7 @@ def report_harm(
         names = [task.name for task in asked[:MAX_ASKED]]
         found: Found = {}
         if names and culprits == "retrain":
-            found = retrain_culprits(
-                fitted, data, names, n_folds=n_folds, workshop=workshop, progress=progress
-            )
+            found = retrain_culprits(fitted, data, names, n_folds=n_folds, runner=runner, progress=progress)
         elif names:
             found = estimate_culprits(fitted, data, names, n_folds=n_folds, progress=progress)
         tasks = tuple(with_culprits(task, found.get(task.name, ())) for task in tasks)

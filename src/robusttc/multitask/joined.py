@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from robusttc.data.tokens import Vocabulary
 from robusttc.encoders import Encoder, WordEncoder, load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
+from robusttc.jobs import Result
 from robusttc.learning.model_files import read_model_folder, write_model_folder
 from robusttc.multitask.components import OwnModel, Shared, describe_own, own_from_description
 from robusttc.multitask.joining import joined, with_words
@@ -21,7 +22,6 @@ from robusttc.multitask.new_heads import Head
 from robusttc.multitask.persistence import weights_from
 from robusttc.multitask.serving import ServedTask, Serving
 from robusttc.multitask.shared_model import SharedModel
-from robusttc.work.units import Payload
 
 __all__ = ["JoinedTask", "load_joined", "longer_reader", "parts_of", "save_joined", "serve_joined"]
 
@@ -61,7 +61,7 @@ class JoinedTask:
     reader: Encoder | None = field(default=None)
 
 
-def parts_of(payload: Payload) -> tuple[OwnModel | None, Shared | None, dict[str, tuple[Head, ...]]]:
+def parts_of(payload: Result) -> tuple[OwnModel | None, Shared | None, dict[str, tuple[Head, ...]]]:
     """Give the own model, the one trained alone, and the classifiers that a unit of joining made."""
     values = payload.values
     own = None if values["is_alone"] else own_from_description(under(payload.arrays, "own/"))

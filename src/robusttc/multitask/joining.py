@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from robusttc.data.task import Task
 from robusttc.encoders import FrozenInputs
+from robusttc.jobs import Job, Result
 from robusttc.learning.bench import name_tasks
 from robusttc.learning.folds import deal_folds
 from robusttc.models import ConvolutionLayer
@@ -24,7 +25,6 @@ from robusttc.multitask.new_heads import Head, HeadRows, first_head, train_head
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel
 from robusttc.random import numpy_generator
-from robusttc.work.units import Payload, Unit
 
 __all__ = ["STAGE", "Fold", "JoinMaterial", "NewTask", "join_unit", "lay_out_task", "with_words"]
 
@@ -133,12 +133,12 @@ def part_of(task: Task, rows: NDArray[np.intp]) -> TaskPart:
     )
 
 
-def join_unit(name: str) -> Unit:
+def join_unit(name: str) -> Job:
     """Make the unit of a task; the shared data is the `JoinMaterial`."""
-    return Unit(f"{STAGE}/{name_tasks([name])}", join_task, name, (name,))
+    return Job(f"{STAGE}/{name_tasks([name])}", join_task, name, (name,))
 
 
-def join_task(material: JoinMaterial, name: str) -> Payload:
+def join_task(material: JoinMaterial, name: str) -> Result:
     """Do a unit: all models of one new task, and what those of its folds say about held-out rows."""
     new = material.tasks[name]
     arrays: dict[str, NDArray[np.generic]] = {}
@@ -169,7 +169,7 @@ def join_task(material: JoinMaterial, name: str) -> Payload:
             arrays |= {f"{kind}/{number}/{key}": array for key, array in head.arrays().items()}
     for kind, tables in said.items():
         arrays[f"held/{kind}"] = np.concatenate(tables)
-    return Payload(values, arrays)
+    return Result(values, arrays)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

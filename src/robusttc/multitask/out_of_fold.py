@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import PreparedTasks
+from robusttc.jobs import Result
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.familiar import FamiliarTexts
 from robusttc.learning.groups import members
@@ -30,7 +31,6 @@ from robusttc.multitask.units import (
     batch_tasks,
     joint_unit,
 )
-from robusttc.work.units import Payload
 
 __all__ = ["ClusterModels", "Fold", "HeldOut", "OutOfFold", "cluster_members"]
 
@@ -218,7 +218,7 @@ class OutOfFold:
 
     def take_starts(self, trained: Trained) -> None:
         """Lay out the shared models for those that start from them."""
-        starts: dict[str, Payload] = {}
+        starts: dict[str, Result] = {}
         for fold in self.folds:
             order = self.shared_order(fold)
             unit = joint_unit(self.material, order)
@@ -279,7 +279,7 @@ class OutOfFold:
         }
 
 
-def with_starts(material: Material, starts: Mapping[str, Payload]) -> Material:
+def with_starts(material: Material, starts: Mapping[str, Result]) -> Material:
     """Give the material with models to start from."""
     rounds = {place: dataclasses.replace(one, start=starts[place]) for place, one in material.rounds.items()}
     return dataclasses.replace(material, rounds=rounds)

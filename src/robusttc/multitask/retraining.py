@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from robusttc.jobs import Result, Runner
 from robusttc.learning.bench import Bench, warn_of_tasks
 from robusttc.learning.one_bar import OneBar
 from robusttc.multitask.culprits import Culprit, FoldParts, Found, estimate_culprits, mates_of
@@ -14,7 +15,6 @@ from robusttc.multitask.training import train_all
 from robusttc.multitask.training_data import TrainingData
 from robusttc.multitask.units import STAGE, JointOrder, Material, Round, answers_of
 from robusttc.progress import Progress
-from robusttc.work.units import Payload, Workshop
 
 __all__ = ["retrain_culprits"]
 
@@ -28,7 +28,7 @@ def retrain_culprits(
     names: Sequence[str],
     *,
     n_folds: int,
-    workshop: Workshop | None = None,
+    runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Found:
     """Train every fold again without each mate; of many mates only without those that gradients blame."""
@@ -50,7 +50,7 @@ def retrain_culprits(
     }
     distinct = dict.fromkeys(order for several in orders.values() for order in several)
     bar = OneBar(progress, "culprits", len(distinct), "models")
-    with Bench(STAGE, workshop, bar) as bench:
+    with Bench(STAGE, runner, bar) as bench:
         trained = train_all(bench, material, distinct).joint
     found: Found = {}
     for name, cases in beside.items():
@@ -98,7 +98,7 @@ def orders_of(material: Material, name: str, mates: Sequence[str]) -> list[Joint
 
 
 def ask(
-    rows: FoldParts, trained: Mapping[JointOrder, Payload | None], name: str, orders: Sequence[JointOrder]
+    rows: FoldParts, trained: Mapping[JointOrder, Result | None], name: str, orders: Sequence[JointOrder]
 ) -> tuple[float, float] | None:
     """Give the mean log-probability of a task's held-out labels, and its accuracy; None if models failed."""
     logs, hits = [], []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.jobs import Result
 from robusttc.learning.bench import Bench
 from robusttc.multitask.components import OwnModel, Shared
 from robusttc.multitask.units import (
@@ -20,7 +21,6 @@ from robusttc.multitask.units import (
     own_unit,
     shared_from,
 )
-from robusttc.work.units import Payload
 
 __all__ = ["Trained", "shared_or_none", "train_all"]
 
@@ -37,11 +37,11 @@ class Trained:
         By round and task; tasks that could not be worked on are not there.
     """
 
-    joint: dict[JointOrder, Payload | None] = field(default_factory=dict)
+    joint: dict[JointOrder, Result | None] = field(default_factory=dict)
     own_answers: dict[tuple[str, str], NDArray[np.float64]] = field(default_factory=dict)
     own_models: dict[tuple[str, str], OwnModel] = field(default_factory=dict)
 
-    def add_own(self, order: OwnOrder, payload: Payload) -> None:
+    def add_own(self, order: OwnOrder, payload: Result) -> None:
         """Take in the own models of some tasks."""
         for name, said in answers_of(payload, order.names).items():
             self.own_answers[order.round, name] = said
@@ -83,6 +83,6 @@ def count_rows(material: Material, order: JointOrder) -> int:
     return sum(len(parts[name].items) for name in order.names)
 
 
-def shared_or_none(payload: Payload | None) -> Shared | None:
+def shared_or_none(payload: Result | None) -> Shared | None:
     """Make a model again, if it is there."""
     return None if payload is None else shared_from(payload)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders import DenseInputs, FrozenInputs
+from robusttc.jobs import Job, Result
 from robusttc.learning.bench import name_tasks
 from robusttc.multitask.components import (
     OwnModel,
@@ -27,7 +28,6 @@ from robusttc.multitask.components import (
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel
-from robusttc.work.units import Payload, Unit
 
 __all__ = [
     "STAGE",
@@ -80,7 +80,7 @@ class Round:
     parts: Mapping[str, TaskPart]
     asked: Mapping[str, Numbers] = field(default_factory=dict)
     seed_suffix: str = ""
-    start: Payload | None = None
+    start: Result | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +137,7 @@ class OwnOrder:
     keeps: Keeps = "nothing"
 
 
-def joint_unit(material: Material, order: JointOrder) -> Unit:
+def joint_unit(material: Material, order: JointOrder) -> Job:
     """Make the unit of a model of several tasks.
 
     Its key has the tasks, not the number of their cluster: the same tasks are the same work.
@@ -149,16 +149,16 @@ def joint_unit(material: Material, order: JointOrder) -> Unit:
         # Remembered answers must not pass for the model that others start from.
         kind += ", answers only"
     key = "/".join([STAGE, material.rounds[order.round].place, kind, name_tasks(order.names)])
-    return Unit(key, train_joint, order, order.names)
+    return Job(key, train_joint, order, order.names)
 
 
-def own_unit(material: Material, order: OwnOrder) -> Unit:
+def own_unit(material: Material, order: OwnOrder) -> Job:
     """Make the unit of some tasks' own models."""
     key = "/".join([STAGE, material.rounds[order.round].place, "own", name_tasks(order.names)])
-    return Unit(key, fit_owns, order, order.names)
+    return Job(key, fit_owns, order, order.names)
 
 
-def train_joint(material: Material, order: JointOrder) -> Payload:
+def train_joint(material: Material, order: JointOrder) -> Result:
     """Do a unit: train a model of several tasks, and ask it."""
     own = material.rounds[order.round]
     start = None
@@ -186,10 +186,10 @@ def train_joint(material: Material, order: JointOrder) -> Payload:
                 # Who starts from a model does not look at its converged classifiers.
                 if order.keeps == "model" or not name.startswith("converged")
             }
-    return Payload(values, arrays)
+    return Result(values, arrays)
 
 
-def fit_owns(material: Material, order: OwnOrder) -> Payload:
+def fit_owns(material: Material, order: OwnOrder) -> Result:
     """Do a unit: fit the own models of some tasks, and ask them."""
     own = material.rounds[order.round]
     stage = f"own{own.seed_suffix}"
@@ -204,7 +204,7 @@ def fit_owns(material: Material, order: OwnOrder) -> Payload:
         for place, name in enumerate(order.names):
             described = describe_own(models[name])
             arrays |= {f"model/{place}/{key}": array for key, array in described.items()}
-    return Payload({}, arrays)
+    return Result({}, arrays)
 
 
 def put_answers(
@@ -218,7 +218,7 @@ def put_answers(
     }
 
 
-def answers_of(payload: Payload, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+def answers_of(payload: Result, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
     """Give what a unit of these tasks says about each that was asked."""
     return {
         name: payload.arrays[f"said/{place}"]
@@ -227,7 +227,7 @@ def answers_of(payload: Payload, names: Sequence[str]) -> dict[str, NDArray[np.f
     }
 
 
-def own_models_of(payload: Payload, names: Sequence[str]) -> dict[str, OwnModel]:
+def own_models_of(payload: Result, names: Sequence[str]) -> dict[str, OwnModel]:
     """Make the own models again that `fit_owns` gave."""
     return {
         name: own_from_description(arrays_under(payload, f"model/{place}/"))
@@ -235,7 +235,7 @@ def own_models_of(payload: Payload, names: Sequence[str]) -> dict[str, OwnModel]
     }
 
 
-def shared_from(payload: Payload) -> Shared:
+def shared_from(payload: Result) -> Shared:
     """Make the model again that `train_joint` gave."""
     return Shared(
         [
@@ -245,7 +245,7 @@ def shared_from(payload: Payload) -> Shared:
     )
 
 
-def arrays_under(payload: Payload, prefix: str) -> dict[str, NDArray[Any]]:
+def arrays_under(payload: Result, prefix: str) -> dict[str, NDArray[Any]]:
     """Give the arrays whose names begin so, without that beginning."""
     return {
         name.removeprefix(prefix): array for name, array in payload.arrays.items() if name.startswith(prefix)

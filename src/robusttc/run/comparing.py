@@ -9,6 +9,7 @@ from typing import Literal
 
 from robusttc.data.taskset import TaskSet
 from robusttc.errors import DoubtWarning, WorkError
+from robusttc.jobs import Runner
 from robusttc.learning.bench import Bench
 from robusttc.learning.one_bar import OneBar
 from robusttc.multitask.choosing import has_clusters
@@ -19,8 +20,6 @@ from robusttc.multitask.training import shared_or_none, train_all
 from robusttc.multitask.units import JointOrder
 from robusttc.progress import Progress
 from robusttc.run.evaluation import Asked, Evaluation, evaluate_tasks
-from robusttc.run.naming import Named
-from robusttc.work.units import Workshop
 
 __all__ = ["Make", "compare_models"]
 
@@ -34,7 +33,7 @@ def compare_models(
     estimator: ClusterMultiTask,
     make: Make,
     *,
-    workshop: Workshop,
+    runner: Runner,
     name: str,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -52,13 +51,13 @@ def compare_models(
         The model.
     make
         Makes the estimator of the run, with another answer to whether cluster models serve; None keeps it.
-    workshop, name
+    runner, name
         Who trains, and under which name the stage ``multitask`` did so.
     progress
         Told of training, and after every task.
     """
     serving = estimator._serving
-    shared = Named(workshop, name, paid_by=STAGE)
+    shared = runner.with_prefix(name, cost_stage=STAGE)
     asked: dict[str, Asked] = {}
 
     def ask(kind: str, train: Callable[[], Serving], asked_kind: str) -> None:
@@ -72,8 +71,8 @@ def compare_models(
         way: str, groups: dict[str, int] | None, clusters: Literal["always"] | None = None
     ) -> ClusterMultiTask:
         # Under another name, unless it is the very computation of the stage multitask.
-        own = Named(workshop, f"{name}/{way}", stage=STAGE) if way else shared
-        return make(clusters).fit(tasks, groups, progress=progress, workshop=own)
+        own = runner.with_prefix(f"{name}/{way}", stage=STAGE) if way else shared
+        return make(clusters).fit(tasks, groups, progress=progress, runner=own)
 
     if estimator.strategy == "paper":
         ask("own", lambda: fit("alone", dict.fromkeys(tasks.names, -1))._serving, "own")
@@ -93,7 +92,7 @@ def compare_models(
     return evaluate_tasks(tasks, serving, asked, progress=progress)
 
 
-def with_missing(estimator: ClusterMultiTask, workshop: Workshop, progress: Progress | None) -> Serving:
+def with_missing(estimator: ClusterMultiTask, runner: Runner, progress: Progress | None) -> Serving:
     """Train the own models, and the model of all tasks, that a blend gave no weight to."""
     fitted, data = estimator._need(), estimator._data
     serving = fitted.serving
@@ -102,7 +101,7 @@ def with_missing(estimator: ClusterMultiTask, workshop: Workshop, progress: Prog
     shared = JointOrder(WHOLE, tuple(sorted(data.parts)), "shared", keeps="model")
     joint = [shared] if serving.shared is None and len(data.parts) > 1 else []
     own = own_orders(data, set(serving.tasks) - set(serving.own))
-    with Bench(LEARNING, workshop, OneBar(progress, LEARNING, len(joint) + len(own), "models")) as bench:
+    with Bench(LEARNING, runner, OneBar(progress, LEARNING, len(joint) + len(own), "models")) as bench:
         trained = train_all(bench, material, joint, own)
     return dataclasses.replace(
         serving,

@@ -12,6 +12,7 @@ from typing import Any
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import make_encoder
 from robusttc.errors import StoreError
+from robusttc.jobs import Stopped
 from robusttc.progress import Progress, ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.creation import DATABASE
@@ -22,10 +23,9 @@ from robusttc.run.manifest import check_manifest, write_manifest
 from robusttc.run.outputs import write_outputs
 from robusttc.run.places import remove_half_saved
 from robusttc.run.stages import ENTANGLED, Stages
-from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
-from robusttc.run.workers import make_workshop
+from robusttc.run.workers import make_runner
 from robusttc.version import __version__
 
 __all__ = ["FINISHED", "FitResult", "fit_run", "make_identity"]
@@ -117,8 +117,8 @@ def fit_run(
         store.set_value("configuration", configuration.as_facts())
         for name, why in found.set_aside.items():
             store.quarantine("read", f"read/{name}", why, [name])
-        with make_workshop(store, execution or Execution(), stop=is_stopped) as workshop:
-            stages = Stages(place, store, workshop, configuration, progress=stopping(progress, is_stopped))
+        with make_runner(store, execution or Execution(), stop=is_stopped) as runner:
+            stages = Stages(place, store, runner, configuration, progress=stopping(progress, is_stopped))
             outcome = stages.run(found.tasks)
         remove_half_saved(place)
         summary = write_outputs(place, store, private, found, configuration, outcome)

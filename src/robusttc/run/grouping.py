@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from robusttc.clustering import RobustTaskClustering
 from robusttc.errors import DoubtWarning
+from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.similarity import Similarity, similarity_of
 from robusttc.scores import TransferScores
-from robusttc.work.units import Payload, Unit, Workshop
 
 __all__ = ["Groups", "find_groups"]
 
@@ -70,7 +70,7 @@ def find_groups(
     configuration: FitConfiguration,
     *,
     task_features: NDArray[np.float64] | None = None,
-    workshop: Workshop,
+    runner: Runner,
     progress: Progress | None = None,
 ) -> Groups | None:
     """Cluster the tasks of some scores; None where that was tried in vain.
@@ -80,9 +80,9 @@ def find_groups(
     Examples
     --------
     >>> from robusttc.clustering import make_planted_scores
-    >>> from robusttc.work.units import HERE
+    >>> from robusttc.jobs import Runner
     >>> scores = make_planted_scores([f"task {i}" for i in range(24)], np.arange(24) % 2, random_state=0)
-    >>> find_groups(scores, FitConfiguration(), workshop=HERE).n_clusters
+    >>> find_groups(scores, FitConfiguration(), runner=Runner()).n_clusters
     2
     """
     argument = {
@@ -92,12 +92,12 @@ def find_groups(
         "random_state": configuration.seed,
     }
     # Scores that are there after units were tried again make another clustering, with a key of its own.
-    unit = Unit(f"{STAGE}/{scores.content_hash[:16]}", cluster_scores, argument)
-    handle = workshop.put((scores, task_features))
+    unit = Job(f"{STAGE}/{scores.content_hash[:16]}", cluster_scores, argument)
+    handle = runner.share((scores, task_features))
     try:
-        payload = workshop.do(STAGE, [unit], handle, progress=progress, noun="clusterings")[0]
+        payload = runner.run(STAGE, [unit], handle, progress=progress, unit="clusterings")[0]
     finally:
-        workshop.drop(handle)
+        runner.release(handle)
     if payload is None:
         return None
     return Groups(
@@ -114,7 +114,7 @@ def find_groups(
 
 def cluster_scores(
     given: tuple[TransferScores, NDArray[np.float64] | None], argument: Mapping[str, Any]
-) -> Payload:
+) -> Result:
     """Do the unit."""
     scores, task_features = given
     estimator = RobustTaskClustering(**argument)
@@ -122,7 +122,7 @@ def cluster_scores(
         # What is doubtful is part of the certificate.
         warnings.simplefilter("ignore", DoubtWarning)
         estimator.fit(scores, task_features=task_features)
-    return Payload(
+    return Result(
         {
             "n_clusters": int(estimator.n_clusters_),
             "reason": estimator.n_clusters_reason_,

@@ -17,9 +17,8 @@ from scipy import sparse
 from robusttc.clustering import RobustTaskClustering
 from robusttc.errors import StoreError
 from robusttc.files import explain_disk_errors, write_file
+from robusttc.jobs import Result, pack, unpack
 from robusttc.run.places import SIMILARITY
-from robusttc.work.packing import pack, unpack
-from robusttc.work.units import Payload
 
 __all__ = ["Similarity", "read_similarity", "similarity_of", "write_similarity"]
 
@@ -110,7 +109,7 @@ def symmetric(
 
 def write_similarity(folder: Path, similarity: Similarity) -> None:
     """Write the matrices of a run, with the names of the tasks."""
-    payload = Payload({"tasks": list(similarity.task_names)}, similarity.arrays())
+    payload = Result({"tasks": list(similarity.task_names)}, similarity.arrays())
     write_file(folder / SIMILARITY, pack(payload))
 
 

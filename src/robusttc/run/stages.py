@@ -1,6 +1,6 @@
 """The stages of a fit, one after the other: encode, transfer, cluster, multitask, fewshot, evaluate.
 
-Each stage calls what a user of the library would call, with the workshop of the run. What a stage depends on
+Each stage calls what a user of the library would call, with the runner of the run. What a stage depends on
 is in the names of its units, so a stage whose inputs have changed starts anew and all others find their
 results.
 """
@@ -23,6 +23,7 @@ from robusttc.data.taskset import TaskSet
 from robusttc.encoders import DenseInputs, Encoder, distinct_texts, encode_with, make_encoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.jobs import Runner
 from robusttc.learning.label_words import name_as_text
 from robusttc.learning.tuned_encoder import tune_encoder
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -31,13 +32,12 @@ from robusttc.run.comparing import compare_models
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation
 from robusttc.run.grouping import Groups, find_groups
-from robusttc.run.naming import Named, digest_values
+from robusttc.run.naming import digest_values
 from robusttc.run.places import FEWSHOT, MULTITASK
 from robusttc.run.store import RunStore
 from robusttc.scores import TransferScores
 from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.pairs import count_entries
-from robusttc.work.units import Workshop
 
 __all__ = ["STAGES", "Outcome", "Stages"]
 
@@ -86,7 +86,7 @@ class Stages:
         The run's folder.
     store
         What is finished, and where times are noted.
-    workshop
+    runner
         Who does units of work.
     configuration
         What the results depend on.
@@ -98,14 +98,14 @@ class Stages:
         self,
         folder: Path,
         store: RunStore,
-        workshop: Workshop,
+        runner: Runner,
         configuration: FitConfiguration,
         *,
         progress: Progress | None = None,
     ) -> None:
         self.folder = folder
         self.store = store
-        self.workshop = workshop
+        self.runner = runner
         self.configuration = configuration
         self.progress = progress
         self.doubts: list[str] = []
@@ -134,7 +134,7 @@ class Stages:
         )
         with self.stage("encode") as progress:
             if encoder.keeps_vectors:
-                encode_texts(self.workshop, encoder, tasks, progress)
+                encode_texts(self.runner, encoder, tasks, progress)
             if chosen.tune == "encoder" and len(tasks.shareable()):
                 # It keeps itself, so the estimators find it; here it has a stage to show for it.
                 tuned = tune_encoder(
@@ -144,7 +144,7 @@ class Stages:
                     label_texts=name_as_text,
                     progress=progress,
                 )
-                encode_texts(self.workshop, tuned, tasks, progress)
+                encode_texts(self.runner, tuned, tasks, progress)
         return encoder
 
     def measure(self, tasks: TaskSet, encoder: Encoder) -> TransferScores | None:
@@ -164,7 +164,7 @@ class Stages:
                     device=chosen.device,
                     random_state=chosen.seed,
                     progress=progress,
-                    workshop=self.workshop,
+                    runner=self.runner,
                 )
             except WorkError as error:
                 self.doubts.append(f"Transfer could not be measured, so there are no clusters: {error}.")
@@ -179,7 +179,7 @@ class Stages:
                 scores,
                 self.configuration,
                 task_features=mean_vectors(tasks, encoder, scores.task_names),
-                workshop=self.workshop,
+                runner=self.runner,
                 progress=progress,
             )
         if groups is None:
@@ -197,7 +197,7 @@ class Stages:
                 if saved is not None:
                     return saved
             estimator = make_multitask(self.configuration, encoder)
-            estimator.fit(tasks, labels, progress=progress, workshop=self.named("multitask", labels))
+            estimator.fit(tasks, labels, progress=progress, runner=self.named("multitask", labels))
             estimator.save(place)
             self.note_saved("multitask", labels)
             return estimator
@@ -221,7 +221,7 @@ class Stages:
                 random_state=chosen.seed,
             )
             try:
-                estimator.fit(tasks, labels, progress=progress, workshop=self.named("fewshot", labels))
+                estimator.fit(tasks, labels, progress=progress, runner=self.named("fewshot", labels))
             except (DataError, WorkError) as error:
                 # A single private client, or one row a label: that is no reason to have no models at all.
                 self.doubts.append(f"New tasks cannot be learned from few rows: {error}.")
@@ -244,7 +244,7 @@ class Stages:
                 labels,
                 multitask,
                 lambda clusters: make_multitask(self.configuration, encoder, clusters=clusters),
-                workshop=self.workshop,
+                runner=self.runner,
                 name=self.name("multitask", labels),
                 progress=progress,
             )
@@ -276,9 +276,9 @@ class Stages:
         """Name what a stage of learning depends on besides the run's identity."""
         return digest_values(labels, self.store.value(f"retried/{stage}", 0))
 
-    def named(self, stage: str, labels: dict[str, int] | None) -> Workshop:
-        """Give the workshop with that name in all keys."""
-        return Named(self.workshop, self.name(stage, labels))
+    def named(self, stage: str, labels: dict[str, int] | None) -> Runner:
+        """Give the runner with that name in all keys."""
+        return self.runner.with_prefix(self.name(stage, labels))
 
     def is_saved(self, stage: str, labels: dict[str, int] | None) -> bool:
         """Tell whether the model of a stage is on disk."""
@@ -318,13 +318,13 @@ def make_multitask(
     )
 
 
-def encode_texts(workshop: Workshop, encoder: Encoder, tasks: TaskSet, progress: Progress | None) -> None:
+def encode_texts(runner: Runner, encoder: Encoder, tasks: TaskSet, progress: Progress | None) -> None:
     """Compute the sentence vectors that are missing."""
     texts, _ = distinct_texts(tasks)
     if len(texts) <= FEW_TEXTS:
         encoder.prepare(tasks, progress=progress)
     else:
-        encode_with(workshop, encoder, texts, progress=progress)
+        encode_with(runner, encoder, texts, progress=progress)
 
 
 def mean_vectors(tasks: TaskSet, encoder: Encoder, names: Sequence[str]) -> NDArray[np.float64] | None:

@@ -1,45 +1,89 @@
-"""Who does the units of a run."""
+"""The runner of a run: its executor, and its store as the runner sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from robusttc.jobs import FinishedJob, Result, Runner, make_executor
 from robusttc.run.configuration import Execution
-from robusttc.run.executor import make_executor
+from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.run.workshop import StoredWorkshop
 from robusttc.transfer.units import STAGE, SourceScores, score_rows_of
-from robusttc.work.units import Payload, Unit
 
-__all__ = ["as_score_rows", "make_workshop", "scores_of"]
+__all__ = ["StoredJobs", "as_score_rows", "make_runner", "scores_of"]
 
 
 @contextmanager
-def make_workshop(
-    store: RunStore, execution: Execution, *, stop: Callable[[], bool]
-) -> Iterator[StoredWorkshop]:
-    """Give a workshop that keeps results in the store; its workers end with the block."""
+def make_runner(store: RunStore, execution: Execution, *, stop: Callable[[], bool]) -> Iterator[Runner]:
+    """Yield a runner that keeps results in the store; its workers end with the block."""
     # Unless a number was asked for, Ray decides how much it does at a time.
     is_given = execution.executor == "local" or "workers" in execution.model_fields_set
     n_workers = execution.workers if is_given else None
-    executor = make_executor(execution.executor, n_workers=n_workers)
-    try:
-        yield StoredWorkshop(store, executor, stop=stop, score_rows=scores_of)
-    finally:
-        executor.close()
+    with Runner(
+        make_executor(execution.executor, n_workers=n_workers), StoredJobs(store), stop=stop
+    ) as runner:
+        yield runner
 
 
-def scores_of(unit: Unit, payload: Payload) -> ScoreRows | None:
-    """Give the scores in the result of a unit, for the table of scores."""
-    if not unit.key.startswith(f"{STAGE}/"):
-        return None
-    return as_score_rows(score_rows_of(payload))
+def scores_of(key: str, result: Result) -> ScoreRows | None:
+    """Return the scores in the result of a job, for the table of scores."""
+    return as_score_rows(score_rows_of(result)) if key.startswith(f"{STAGE}/") else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJobs:
+    """The store of a run as a `robusttc.jobs.JobStore`; `scores` finds the transfer scores in a result."""
+
+    store: RunStore
+    scores: Callable[[str, Result], ScoreRows | None] = scores_of
+
+    def find(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the packed results of those of the keys that are finished."""
+        return self.store.find(keys)
+
+    def commit(self, jobs: Sequence[FinishedJob]) -> None:
+        """Store finished jobs in one transaction."""
+        self.store.finish_many(
+            [
+                FinishedUnit(
+                    stage=job.stage,
+                    key=job.key,
+                    content=job.content,
+                    scores=self.scores(job.key, job.result),
+                    seconds=job.seconds,
+                    cpu_seconds=job.cpu_seconds,
+                    peak_bytes=job.peak_bytes,
+                    attempts=job.attempts,
+                )
+                for job in jobs
+            ]
+        )
+
+    def failures(self, key: str) -> int:
+        """Return how often a job has failed."""
+        return self.store.failures(key)
+
+    def record_failure(
+        self, stage: str, key: str, error: str, tasks: Sequence[str], *, is_last: bool
+    ) -> None:
+        """Record a failure; after the last one the job is quarantined."""
+        record = self.store.quarantine if is_last else self.store.record_failure
+        record(stage, key, error, tasks)
+
+    def quarantined_keys(self) -> Collection[str]:
+        """Return the jobs that are left out."""
+        return {unit.key for unit in self.store.quarantined()}
+
+    def add_cost(self, stage: str, *, n_jobs: int, cpu_seconds: float, peak_bytes: int) -> None:
+        """Record what jobs have cost whose results are not stored."""
+        self.store.add_cost(stage, units=n_jobs, cpu_seconds=cpu_seconds, peak_bytes=peak_bytes)
 
 
 def as_score_rows(rows: SourceScores) -> ScoreRows:
-    """Give the scores of a source as the store takes them."""
+    """Return the scores of a source as the store takes them."""
     return ScoreRows(
         rows.source,
         rows.targets,

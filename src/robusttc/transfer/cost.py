@@ -25,6 +25,7 @@ from robusttc.encoders import (
     make_encoder,
 )
 from robusttc.errors import DataError
+from robusttc.params import Integer, check_param
 from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
 from robusttc.transfer.blocks import SHARE_FOR_ALL
@@ -45,7 +46,6 @@ from robusttc.transfer.measuring_rounds import StopMeasuring, plan_rounds
 from robusttc.transfer.pairs import PairChoice, PairList, all_pairs
 from robusttc.transfer.plan import TransferPlan, make_plan
 from robusttc.transfer.settings import TransferSettings
-from robusttc.work.process_executor import check_workers
 
 __all__ = ["CostEstimate", "estimate_cost"]
 
@@ -104,7 +104,7 @@ def estimate_cost(
     settings = TransferSettings() if settings is None else settings
     settings = settings if kind is None else settings.replace(kind=kind)
     seed = run_seed(random_state)
-    check_workers(n_workers)
+    check_param("n_workers", n_workers, Integer(1))
     if len(tasks) < 2:
         raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
     start = time.perf_counter()

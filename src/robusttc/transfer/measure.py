@@ -12,7 +12,9 @@ import numpy as np
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder, make_encoder, resolve_device
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.progress import Progress
+from robusttc.jobs import Runner, make_executor
+from robusttc.params import Integer, check_param
+from robusttc.progress import ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 from robusttc.scores import TransferScores
 from robusttc.transfer.blocks import collect_scores
@@ -21,9 +23,6 @@ from robusttc.transfer.overlap import text_overlap
 from robusttc.transfer.pairs import PairChoice, PairList, check_known, choose_pairs
 from robusttc.transfer.plan import make_plan
 from robusttc.transfer.settings import TransferSettings
-from robusttc.work.process_executor import check_workers
-from robusttc.work.processes import Processes
-from robusttc.work.units import HERE, Workshop
 
 __all__ = ["collect_scores", "measure_transfer"]
 
@@ -39,10 +38,10 @@ def measure_transfer(
     measured: TransferScores | None = None,
     stop: StopMeasuring | None = None,
     n_workers: int = 1,
-    workshop: Workshop | None = None,
+    runner: Runner | None = None,
     device: str = "auto",
     random_state: RandomState = 0,
-    progress: Progress | None = None,
+    progress: ProgressOption = True,
 ) -> TransferScores:
     """Measure how well the encoder of each task serves others.
 
@@ -77,8 +76,8 @@ def measure_transfer(
         each round would train again (``cnn`` and ``accuracy``). None measures everything.
     n_workers
         How many processes share the work.
-    workshop
-        Who does the work instead, see `robusttc.work.units`: one unit a source, ``transfer/<its name>``, or
+    runner
+        Who does the work instead, see `robusttc.jobs.Runner`: one unit a source, ``transfer/<its name>``, or
         one a source and round, ``transfer/round <number>/<its name>``.
     device
         Where a sentence model runs: ``auto`` takes a GPU if there is one. Layers are small and are trained on
@@ -86,7 +85,7 @@ def measure_transfer(
     random_state
         The seed, or a NumPy generator, of which one draw is taken.
     progress
-        Called with a `ProgressEvent` after each unit of work; the library itself prints nothing.
+        True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
     Raises
     ------
@@ -110,12 +109,13 @@ def measure_transfer(
     >>> scores
     TransferScores(2 tasks, 2 scores, kind 'log_likelihood')
     """
+    progress = resolve_progress(progress)
     settings = TransferSettings() if settings is None else settings
     settings = settings if kind is None else settings.replace(kind=kind)
     seed = run_seed(random_state)
-    check_workers(n_workers)
-    if workshop is not None and n_workers > 1:
-        raise UsageError("workers and a workshop are given", expected="one of them, n_workers or workshop")
+    check_param("n_workers", n_workers, Integer(1))
+    if runner is not None and n_workers > 1:
+        raise UsageError("workers and a runner are given", expected="one of them, n_workers or runner")
     if len(tasks) < 2:
         raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
     chosen, missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
@@ -132,8 +132,9 @@ def measure_transfer(
     plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed)
     del prepared  # the plan has what it needs of it
     rounds = plan_rounds(plan, pairs, measured, stop)
-    with Processes(n_workers) if n_workers > 1 and len(plan.sources) > 1 else nullcontext() as processes:
-        blocks = measure_rounds(plan, rounds, stop, processes or workshop or HERE, progress=progress)
+    is_split = n_workers > 1 and len(plan.sources) > 1
+    with Runner(make_executor("local", n_workers=n_workers)) if is_split else nullcontext() as processes:
+        blocks = measure_rounds(plan, rounds, stop, processes or runner or Runner(), progress=progress)
     scores = collect_scores(plan.task_names, blocks, kind=settings.kind)
     return scores if measured is None else among(tasks.names, measured.merged_with(scores))
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress, report
 from robusttc.scores import TransferScores
 from robusttc.transfer.blocks import ScoreBlock, collect_scores
 from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs, count_entries, pair_codes
 from robusttc.transfer.plan import TransferPlan
 from robusttc.transfer.units import STAGE, check_measured, read_blocks, source_units
-from robusttc.work.units import Payload, Unit, Workshop
 
 __all__ = ["StopMeasuring", "measure_rounds", "plan_rounds", "round_sizes"]
 
@@ -82,11 +82,11 @@ def measure_rounds(
     plan: TransferPlan,
     rounds: Sequence[PairList],
     stop: StopMeasuring | None,
-    workshop: Workshop,
+    runner: Runner,
     *,
     progress: Progress | None = None,
 ) -> list[ScoreBlock]:
-    """Let a workshop measure the rounds of a plan until `stop` says that it is enough.
+    """Let a runner measure the rounds of a plan until `stop` says that it is enough.
 
     Warns
     -----
@@ -103,12 +103,12 @@ def measure_rounds(
     blocks: list[ScoreBlock] = []
     missing: list[str] = []
     scores: list[TransferScores] = []
-    data = workshop.put(plan)
+    data = runner.share(plan)
     try:
         for number, pairs in enumerate(rounds, start=1):
             units = source_units(plan, pairs, round_number=None if is_one else number)
-            payloads = workshop.do(
-                STAGE, units, data, when_done=bar.count, progress=progress if is_one else None, noun="tasks"
+            payloads = runner.run(
+                STAGE, units, data, on_result=bar.count, progress=progress if is_one else None, unit="tasks"
             )
             own, own_missing = read_blocks(plan, units, payloads)
             blocks += own
@@ -119,7 +119,7 @@ def measure_rounds(
             if stop(scores):
                 break
     finally:
-        workshop.drop(data)
+        runner.release(data)
     bar.finish()
     check_measured(blocks, missing)
     return blocks
@@ -133,7 +133,7 @@ class ScoreBar:
         self.n_done = 0
         report(progress, STAGE, 0, total, "scores")
 
-    def count(self, unit: Unit, payload: Payload) -> None:
+    def count(self, unit: Job, payload: Result) -> None:
         """Count the scores of a unit."""
         self.n_done += len(payload.values["targets"]) + len(payload.values["failed"])
         report(self.progress, STAGE, self.n_done, self.total, "scores", unit.tasks[0])

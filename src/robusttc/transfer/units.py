@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import DoubtWarning, WorkError, quote
+from robusttc.jobs import Job, Result
 from robusttc.transfer.blocks import ScoreBlock, score_block
 from robusttc.transfer.pairs import PairList
 from robusttc.transfer.plan import TransferPlan
 from robusttc.transfer.sources import train_source
-from robusttc.work.units import Payload, Unit
 
 __all__ = ["STAGE", "SourceScores", "check_measured", "read_blocks", "score_rows_of", "source_units"]
 
@@ -51,20 +51,20 @@ class SourceScores:
     failed: tuple[tuple[str, str], ...]
 
 
-def source_units(plan: TransferPlan, pairs: PairList, *, round_number: int | None = None) -> list[Unit]:
+def source_units(plan: TransferPlan, pairs: PairList, *, round_number: int | None = None) -> list[Job]:
     """Return one unit a source of these pairs; the shared data is the plan.
 
     The number of the round is in the keys: a source has other targets in every round.
     """
     place = STAGE if round_number is None else f"{STAGE}/round {round_number}"
     return [
-        Unit(f"{place}/{plan.rows[source].name}", measure_unit, (source, targets), (plan.rows[source].name,))
+        Job(f"{place}/{plan.rows[source].name}", measure_unit, (source, targets), (plan.rows[source].name,))
         for source, targets in enumerate(replace(plan, pairs=pairs).targets)
         if len(targets)
     ]
 
 
-def measure_unit(plan: TransferPlan, pairs: tuple[int, NDArray[np.int64]]) -> Payload:
+def measure_unit(plan: TransferPlan, pairs: tuple[int, NDArray[np.int64]]) -> Result:
     """Do a unit: train the model of one source, and score it on its targets."""
     source, targets = pairs
     block = score_block(plan, source, train_source(plan, source), targets)
@@ -81,17 +81,17 @@ def measure_unit(plan: TransferPlan, pairs: tuple[int, NDArray[np.int64]]) -> Pa
         "second_half": block.second_half,
         "n_examples": block.n_examples,
     }
-    return Payload(values, arrays)
+    return Result(values, arrays)
 
 
-def score_rows_of(payload: Payload) -> SourceScores:
+def score_rows_of(payload: Result) -> SourceScores:
     """Give the scores that a unit of this stage gave.
 
     Examples
     --------
     >>> values = {"source": "a", "targets": ["b"], "failed": []}
     >>> columns = ("score", "standard_error", "first_half", "second_half", "n_examples")
-    >>> rows = score_rows_of(Payload(values, {name: np.ones(1) for name in columns}))
+    >>> rows = score_rows_of(Result(values, {name: np.ones(1) for name in columns}))
     >>> rows.source, rows.targets, rows.score.tolist()
     ('a', ('b',), [1.0])
     """
@@ -110,7 +110,7 @@ def score_rows_of(payload: Payload) -> SourceScores:
 
 
 def read_blocks(
-    plan: TransferPlan, units: Sequence[Unit], payloads: Sequence[Payload | None]
+    plan: TransferPlan, units: Sequence[Job], payloads: Sequence[Result | None]
 ) -> tuple[list[ScoreBlock], list[str]]:
     """Return the scores that units gave, and what is missing with the reason."""
     number_of = {name: number for number, name in enumerate(plan.task_names)}

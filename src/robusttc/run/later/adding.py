@@ -91,8 +91,8 @@ def add_tasks(
         if pending is None:
             version = 2 + len(changes_in(store))
             pending = Pending("add", version, new.hashes, time.time())
-        with begun(store, pending, execution, is_stopped) as workshop:
-            return Adding(store, pending, new, workshop, stopping(progress, is_stopped)).run()
+        with begun(store, pending, execution, is_stopped) as runner:
+            return Adding(store, pending, new, runner, stopping(progress, is_stopped)).run()
 
 
 def nothing_new(store: RunStore, new: NewTasks) -> AddResult:

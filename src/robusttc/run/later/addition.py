@@ -12,6 +12,7 @@ from typing import Any
 
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import DoubtWarning, StoreError, WorkError, quote
+from robusttc.jobs import Runner
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
@@ -35,11 +36,10 @@ from robusttc.run.later.later_outputs import (
 )
 from robusttc.run.later.new_tasks import NewTasks
 from robusttc.run.later.telling import sentence_of_added
-from robusttc.run.naming import Named, digest_values
+from robusttc.run.naming import digest_values
 from robusttc.run.places import MULTITASK, SCORES
 from robusttc.run.stages import encode_texts, in_stage
 from robusttc.run.store import RunStore
-from robusttc.run.workshop import StoredWorkshop
 from robusttc.scores import TransferScores, read_scores
 
 __all__ = ["AddResult", "Adding"]
@@ -94,12 +94,12 @@ class Adding:
         store: RunStore,
         pending: Pending,
         new: NewTasks,
-        workshop: StoredWorkshop,
+        runner: Runner,
         progress: Progress | None,
     ) -> None:
         self.store, self.folder = store, store.folder
         self.pending, self.new = pending, new
-        self.workshop = workshop
+        self.runner = runner
         self.progress = in_stage(progress, STAGE)
         self.name = digest_values("add", pending.version, dict(pending.tasks))
         self.configuration = FitConfiguration(**store.value("configuration"))
@@ -135,9 +135,9 @@ class Adding:
         found = [str(one.message) for one in caught if issubclass(one.category, DoubtWarning)]
         self.doubts += [sentence for sentence in dict.fromkeys(found) if sentence not in self.doubts]
 
-    def named(self, part: str = "") -> Named:
-        """Give the workshop with a name of this addition in all keys."""
-        return Named(self.workshop, f"{self.name}{part}", paid_by=STAGE)
+    def named(self, part: str = "") -> Runner:
+        """Give the runner with a name of this addition in all keys."""
+        return self.runner.with_prefix(f"{self.name}{part}", cost_stage=STAGE)
 
     def encode(self) -> Encoder:
         """Give the encoder of the run, with the sentence vectors of new texts in its cache."""
@@ -156,7 +156,7 @@ class Adding:
                 todo="bring back its files",
             )
         if encoder.keeps_vectors:
-            encode_texts(self.workshop, encoder, self.new.learnable, self.progress)
+            encode_texts(self.runner, encoder, self.new.learnable, self.progress)
         return encoder
 
     def compare(self, encoder: Encoder, before: Mapping[str, Any], partition: Mapping[str, int]) -> Compared:
@@ -176,8 +176,8 @@ class Adding:
                 partition,
                 self.configuration,
                 encoder,
-                workshop=self.named(),
-                strangers_workshop=self.named("-strangers"),
+                runner=self.named(),
+                strangers_runner=self.named("-strangers"),
                 progress=self.progress,
             )
         except WorkError as error:
@@ -200,7 +200,7 @@ class Adding:
             model._need(),
             encoder,
             n_folds=self.configuration.n_folds,
-            workshop=self.named(),
+            runner=self.named(),
             progress=self.progress,
         )
 

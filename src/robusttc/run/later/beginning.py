@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from robusttc.errors import StoreError
+from robusttc.jobs import Runner
 from robusttc.run.configuration import Execution
 from robusttc.run.fitting import FINISHED
-from robusttc.run.here_executor import HereExecutor
 from robusttc.run.later.changing import CHANGE, Pending
 from robusttc.run.later.history import HISTORY, Change, changes_in
 from robusttc.run.later.later_outputs import forget_before, keep_before, refuse_unreadable
 from robusttc.run.manifest import write_manifest
 from robusttc.run.store import RunStore
-from robusttc.run.workers import make_workshop, scores_of
-from robusttc.run.workshop import StoredWorkshop
+from robusttc.run.workers import StoredJobs, make_runner
 
 __all__ = ["begun", "finish_change", "pending_of", "refuse_unfinished"]
 
@@ -48,7 +47,7 @@ def pending_of(store: RunStore) -> Pending | None:
 @contextmanager
 def begun(
     store: RunStore, pending: Pending, execution: Execution | None, stop: Callable[[], bool]
-) -> Iterator[StoredWorkshop]:
+) -> Iterator[Runner]:
     """Note that a change is under way, and give who works on it."""
     if pending.state == "begun":
         keep_before(store.folder, pending.version - 1)
@@ -56,10 +55,10 @@ def begun(
         store.set_values({CHANGE: pending.to_dict()}, tasks=tasks)
     refuse_unreadable(store.folder)
     if execution is None or (execution.executor == "local" and execution.workers == 1):
-        yield StoredWorkshop(store, HereExecutor(), stop=stop, score_rows=scores_of)
+        yield Runner(store=StoredJobs(store), stop=stop)
         return
-    with make_workshop(store, execution, stop=stop) as workshop:
-        yield workshop
+    with make_runner(store, execution, stop=stop) as runner:
+        yield runner
 
 
 def finish_change(store: RunStore, change: Change) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robusttc.clustering import pair_values
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder
+from robusttc.jobs import Runner
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.kept_tasks import KeptTasks
@@ -24,7 +25,6 @@ from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs
 from robusttc.transfer.plan import seen_labels
 from robusttc.transfer.settings import TransferSettings
-from robusttc.work.units import Workshop
 
 __all__ = ["Compared", "compare_new"]
 
@@ -69,8 +69,8 @@ def compare_new(
     configuration: FitConfiguration,
     encoder: Encoder,
     *,
-    workshop: Workshop,
-    strangers_workshop: Workshop,
+    runner: Runner,
+    strangers_runner: Runner,
     progress: Progress | None = None,
 ) -> Compared:
     """Measure new tasks against representatives of every cluster, and place them.
@@ -87,7 +87,7 @@ def compare_new(
         The cluster of every task of the run.
     configuration, encoder
         How the run measures.
-    workshop, strangers_workshop
+    runner, strangers_runner
         Who measures: pairs with representatives, and pairs of new tasks that no cluster fits.
     progress
         Told how far it is.
@@ -107,7 +107,7 @@ def compare_new(
     first = np.repeat(np.arange(len(new)), len(tasks))
     second = np.tile(np.arange(len(new), len(everybody)), len(new))
 
-    def measure(these: TaskSet, pairs: PairList, by: Workshop) -> TransferScores:
+    def measure(these: TaskSet, pairs: PairList, by: Runner) -> TransferScores:
         return measure_transfer(
             these,
             encoder=encoder,
@@ -115,11 +115,11 @@ def compare_new(
             settings=settings,
             device=configuration.device,
             random_state=configuration.seed,
-            workshop=by,
+            runner=by,
             progress=progress,
         )
 
-    scores = measure(everybody, PairList(first, second), workshop)
+    scores = measure(everybody, PairList(first, second), runner)
     if not has_clusters:
         return Compared(scores, nowhere, is_placed=False)
     placer = Placer(known, labels, partners)
@@ -131,7 +131,7 @@ def compare_new(
         if len(strangers) > MAX_ALL_STRANGERS:
             wanted = len(strangers) * MAX_ALL_STRANGERS
         pairs = choose_pairs(strangers, wanted, random_state=configuration.seed)
-        scores = scores.merged_with(measure(new.subset(strangers), pairs, strangers_workshop))
+        scores = scores.merged_with(measure(new.subset(strangers), pairs, strangers_runner))
         alike = placer.find_alike(scores, strangers)
     return Compared(scores, placements, True, alike, placer.share_found)
 

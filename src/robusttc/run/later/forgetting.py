@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from robusttc.errors import quote
+from robusttc.jobs import Result, pack, unpack
 from robusttc.learning.bench import name_tasks
 from robusttc.multitask.joining import STAGE as JOIN
 from robusttc.run.records import FinishedUnit
@@ -16,8 +17,6 @@ from robusttc.run.store import RunStore
 from robusttc.run.workers import as_score_rows
 from robusttc.transfer.units import STAGE as TRANSFER
 from robusttc.transfer.units import score_rows_of
-from robusttc.work.packing import pack, unpack
-from robusttc.work.units import Payload
 
 __all__ = ["LEARNING", "find_units", "forget_names", "without_tasks"]
 
@@ -74,20 +73,20 @@ def find_units(
     return gone, changed
 
 
-def mentions(payload: Payload, names: set[str]) -> bool:
+def mentions(payload: Result, names: set[str]) -> bool:
     """Tell whether the scores of a source are also about some tasks."""
     failed = {name for name, _ in payload.values["failed"]}
     return bool(names & ({*payload.values["targets"]} | failed))
 
 
-def without_targets(key: str, payload: Payload, names: set[str]) -> FinishedUnit | None:
+def without_targets(key: str, payload: Result, names: set[str]) -> FinishedUnit | None:
     """Give a unit of scores without some targets; None if nothing is left."""
     values = payload.values
     kept = [place for place, target in enumerate(values["targets"]) if target not in names]
     failed = [pair for pair in values["failed"] if pair[0] not in names]
     if not kept and not failed:
         return None
-    less = Payload(
+    less = Result(
         {**values, "targets": [values["targets"][place] for place in kept], "failed": failed},
         {name: payload.arrays[name][kept] for name in COLUMNS},
     )

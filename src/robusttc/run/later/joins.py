@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.data.task import Task
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, WordEncoder
+from robusttc.jobs import Result, Runner
 from robusttc.learning.bench import warn_of_tasks
 from robusttc.multitask.deciding_join import expected_gain, pays, usable_weights, weigh_kinds
 from robusttc.multitask.joined import JoinedTask, longer_reader, parts_of, serve_joined
@@ -25,7 +26,6 @@ from robusttc.multitask.weighing import Weights
 from robusttc.progress import Progress
 from robusttc.run.evaluation import Asked, TaskFigures, judge
 from robusttc.stats import Estimate
-from robusttc.work.units import Payload, Workshop
 
 __all__ = ["Joined", "join_all"]
 
@@ -74,7 +74,7 @@ def join_all(
     encoder: Encoder,
     *,
     n_folds: int,
-    workshop: Workshop,
+    runner: Runner,
     progress: Progress | None = None,
 ) -> dict[str, Joined]:
     """Train what new tasks need, and judge it; a task that could not be trained is not there.
@@ -91,7 +91,7 @@ def join_all(
         The encoder of the run: of words, it knows vectors that the run's models have not seen.
     n_folds
         Into how many folds their training rows are dealt.
-    workshop
+    runner
         Who trains.
     progress
         Told how far it is.
@@ -120,12 +120,12 @@ def join_all(
         fitted.seed,
         fitted.strategy,
     )
-    handle = workshop.put(material)
+    handle = runner.share(material)
     try:
         units = [join_unit(name) for name in new]
-        payloads = workshop.do(STAGE, units, handle, progress=progress, noun="tasks")
+        payloads = runner.run(STAGE, units, handle, progress=progress, unit="tasks")
     finally:
-        workshop.drop(handle)
+        runner.release(handle)
     done = dict(zip(new, payloads, strict=True))
     warn_of_tasks(
         "models of new tasks could not be trained", [name for name, one in done.items() if one is None]
@@ -157,7 +157,7 @@ def read_task(task: Task, serving: Serving, encoder: Encoder) -> Read:
     return Read(longer.read(texts), words=words, vectors=vectors if len(words) else None)
 
 
-def put_together(task: Task, new: NewTask, read: Read, payload: Payload, fitted: Fitted) -> Joined:
+def put_together(task: Task, new: NewTask, read: Read, payload: Result, fitted: Fitted) -> Joined:
     """Decide what serves a task, and judge it."""
     own, alone, heads = parts_of(payload)
     kinds = {"own", *heads}

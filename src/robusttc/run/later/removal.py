@@ -10,6 +10,7 @@ from typing import Any
 
 from robusttc.files import write_file
 from robusttc.formatting import count
+from robusttc.jobs import Runner
 from robusttc.multitask.persistence import load_fitted, save_fitted
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
@@ -39,7 +40,6 @@ from robusttc.run.places import CLUSTERS, FEWSHOT, MULTITASK, SCORES, SIMILARITY
 from robusttc.run.similarity import read_similarity, write_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
-from robusttc.run.workshop import StoredWorkshop
 from robusttc.scores import read_scores
 
 __all__ = ["RemoveResult", "Removing", "take_back", "tell_removed", "wipe"]
@@ -76,12 +76,10 @@ class RemoveResult:
 class Removing:
     """One removal, from the tasks that stay to the files of the next version."""
 
-    def __init__(
-        self, store: RunStore, pending: Pending, workshop: StoredWorkshop, progress: Progress | None
-    ) -> None:
+    def __init__(self, store: RunStore, pending: Pending, runner: Runner, progress: Progress | None) -> None:
         self.store, self.folder = store, store.folder
         self.pending, self.names = pending, tuple(sorted(pending.tasks))
-        self.workshop, self.progress = workshop, progress
+        self.runner, self.progress = runner, progress
         self.configuration = FitConfiguration(**store.value("configuration"))
 
     def run(self) -> RemoveResult:
@@ -93,7 +91,7 @@ class Removing:
         if influence.retrains:
             again = retrain(
                 self.store,
-                self.workshop,
+                self.runner,
                 self.configuration,
                 before,
                 partition,

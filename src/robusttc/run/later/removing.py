@@ -92,8 +92,8 @@ def remove_tasks(
             pending = Pending("remove", 2 + len(changes_in(store)), hashes, time.time())
         if pending.state == "wiping":
             return wipe(store, pending)
-        with begun(store, pending, execution, is_stopped) as workshop:
-            return Removing(store, pending, workshop, stopping(progress, is_stopped)).run()
+        with begun(store, pending, execution, is_stopped) as runner:
+            return Removing(store, pending, runner, stopping(progress, is_stopped)).run()
 
 
 def check_names(store: RunStore, names: Sequence[str], pending: Pending | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from robusttc.data.taskset import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.jobs import Runner
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
@@ -16,11 +17,10 @@ from robusttc.run.evaluation import Evaluation
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_tasks import ADDED
 from robusttc.run.later.joins import Joined, join_all
-from robusttc.run.naming import Named, digest_values
+from robusttc.run.naming import digest_values
 from robusttc.run.stages import Outcome, Stages
 from robusttc.run.store import RunStore
 from robusttc.run.summary import describe_fewshot, describe_multitask
-from robusttc.run.workshop import StoredWorkshop
 
 __all__ = ["STAGING", "Retrained", "retrain"]
 
@@ -75,7 +75,7 @@ class Retrained:
 
 def retrain(
     store: RunStore,
-    workshop: StoredWorkshop,
+    runner: Runner,
     configuration: FitConfiguration,
     before: Mapping[str, Any],
     partition: Mapping[str, int],
@@ -88,7 +88,7 @@ def retrain(
 
     Parameters
     ----------
-    store, workshop
+    store, runner
         The run, and who works on it.
     configuration
         How it was fitted.
@@ -110,7 +110,7 @@ def retrain(
     labels: dict[str, int] | None = None
     if before["clusters"] is not None:
         labels = {one: partition.get(one, -1) for one in tasks.names}
-    stages = Again(store.folder / STAGING, store, workshop, configuration, progress=progress)
+    stages = Again(store.folder / STAGING, store, runner, configuration, progress=progress)
     stages.without = name
     encoder = stages.encode(kept)
     multitask = stages.learn_multitask(tasks, encoder, labels)
@@ -145,6 +145,6 @@ def join_later(
             multitask._need(),
             encoder,
             n_folds=stages.configuration.n_folds,
-            workshop=Named(stages.workshop, name, paid_by="add"),
+            runner=stages.runner.with_prefix(name, cost_stage="add"),
             progress=progress,
         )

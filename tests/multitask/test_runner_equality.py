@@ -20,6 +20,7 @@ from robusttc.errors import DoubtWarning, UsageError, WorkError
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.jobs import Job, Result, Runner, Shared, make_executor, pack, unpack
 from robusttc.models import TrainingSettings
 from robusttc.multitask.assessment import assess_multitask
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -30,9 +31,6 @@ from robusttc.transfer import blocks
 from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.settings import TransferSettings
 from robusttc.transfer.units import score_rows_of
-from robusttc.work.packing import pack, unpack
-from robusttc.work.processes import Processes
-from robusttc.work.units import HERE, Payload, Unit
 
 QUICK = MultiTaskSettings(width=8, dropout=0.2, epochs=4, min_steps=10, start_epochs=2)
 WORDS = QUICK.replace(activation="relu")
@@ -42,49 +40,51 @@ FEW_PAPER = FEW.replace(metric=METRIC.replace(loss="matching", names=0.0, scale=
 TRANSFER = TransferSettings(training=TrainingSettings(width=6, epochs=2, min_steps=6, batch_size=8))
 
 
-class Shuffled:
-    """Does units in random order, as another process would: all that crosses a border is bytes.
+class Shuffled(Runner):
+    """Runs jobs in random order, as another process would: all that crosses a border is bytes.
 
-    Units whose keys `loses` says yes to cannot be done.
+    Jobs whose keys `loses` returns True for fail.
     """
 
     def __init__(self, seed: int = 0, loses: Callable[[str], bool] = lambda _: False) -> None:
+        super().__init__()
         self.generator = np.random.default_rng(seed)
         self.loses = loses
         self.keys: list[list[str]] = []
         self.n_held = 0
 
-    def put(self, data: Any) -> bytes:
+    def share(self, data: Any) -> Shared:
         self.n_held += 1
-        return pickle.dumps(data)
+        return super().share(pickle.dumps(data))
 
-    def drop(self, handle: Any) -> None:
-        assert isinstance(handle, bytes)
+    def release(self, shared: Shared) -> None:
+        super().release(shared)
         self.n_held -= 1
 
-    def do(
+    def run(
         self,
         stage: str,
-        units: Sequence[Unit],
-        data: Any = None,
+        jobs: Sequence[Job],
+        shared: Shared | None = None,
         *,
-        when_done: Callable[[Unit, Payload], None] | None = None,
+        on_result: Callable[[Job, Result], None] | None = None,
         progress: Progress | None = None,
-        noun: str = "units",
-    ) -> list[Payload | None]:
-        keys = [unit.key for unit in units]
+        unit: str = "jobs",
+    ) -> list[Result | None]:
+        assert shared is not None
+        keys = [job.key for job in jobs]
         assert len(set(keys)) == len(keys)
         assert all(key.startswith(f"{stage}/") for key in keys)
         self.keys.append(keys)
-        results: list[Payload | None] = [None] * len(units)
-        for done, place in enumerate(self.generator.permutation(len(units)), start=1):
-            unit = pickle.loads(pickle.dumps(units[place]))  # noqa: S301
-            if not self.loses(unit.key):
-                payload = unit.work(pickle.loads(data), unit.argument)  # noqa: S301
-                results[place] = payload = unpack(pack(payload))
-                if when_done is not None:
-                    when_done(units[place], payload)
-            report(progress, stage, done, len(units), noun)
+        results: list[Result | None] = [None] * len(jobs)
+        for done, place in enumerate(self.generator.permutation(len(jobs)), start=1):
+            job = pickle.loads(pickle.dumps(jobs[place]))  # noqa: S301
+            if not self.loses(job.key):
+                result = job.function(pickle.loads(shared.data), job.argument)  # noqa: S301
+                results[place] = result = unpack(pack(result))
+                if on_result is not None:
+                    on_result(jobs[place], result)
+            report(progress, stage, done, len(jobs), unit)
         return results
 
 
@@ -93,13 +93,15 @@ class Remembering(Shuffled):
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: dict[str, Payload | None] = {}
+        self.known: dict[str, Result | None] = {}
 
-    def do(self, stage: str, units: Sequence[Unit], data: Any = None, **options: Any) -> list[Payload | None]:
-        new = [unit for unit in units if unit.key not in self.known]
-        results = super().do(stage, new, data, **options)
-        self.known |= dict(zip([unit.key for unit in new], results, strict=True))
-        return [self.known[unit.key] for unit in units]
+    def run(
+        self, stage: str, jobs: Sequence[Job], shared: Shared | None = None, **options: Any
+    ) -> list[Result | None]:
+        new = [job for job in jobs if job.key not in self.known]
+        results = super().run(stage, new, shared, **options)
+        self.known |= dict(zip([job.key for job in new], results, strict=True))
+        return [self.known[job.key] for job in jobs]
 
 
 def content(model: Any, folder: Path) -> dict[str, bytes]:
@@ -138,10 +140,10 @@ PLANTED = make_planted_vectors(8, 2, seed=0, n_test=3)
 LABELS = [0, 1, 0, 1, 0, 1, 7, -1]
 
 
-def fit_multitask(workshop: Any, **options: Any) -> ClusterMultiTask:
+def fit_multitask(runner: Any, **options: Any) -> ClusterMultiTask:
     encoder = options.pop("encoder", PLANTED.encoder)
     tasks, labels = options.pop("tasks", PLANTED.tasks), options.pop("labels", LABELS)
-    return ClusterMultiTask(encoder, **{"settings": QUICK, **options}).fit(tasks, labels, workshop=workshop)
+    return ClusterMultiTask(encoder, **{"settings": QUICK, **options}).fit(tasks, labels, runner=runner)
 
 
 def ask(model: ClusterMultiTask, name: str) -> Any:
@@ -163,33 +165,33 @@ def few_shot_tasks(*, same_labels: bool = False) -> tuple[TaskSet, FeatureEncode
     return TaskSet(tasks), FeatureEncoder(vectors)
 
 
-def fit_few_shot(workshop: Any, *, same_labels: bool = False, **options: Any) -> ClusterFewShot:
+def fit_few_shot(runner: Any, *, same_labels: bool = False, **options: Any) -> ClusterFewShot:
     tasks, encoder = few_shot_tasks(same_labels=same_labels)
     learner = ClusterFewShot(encoder, **{"settings": FEW, "clusters": "always", **options})
-    return learner.fit(tasks, [0, 1] * 4, workshop=workshop)
+    return learner.fit(tasks, [0, 1] * 4, runner=runner)
 
 
-def measure(workshop: Any, kind: str = "log_likelihood", **options: Any) -> Any:
+def measure(runner: Any, kind: str = "log_likelihood", **options: Any) -> Any:
     tasks, encoder = few_shot_tasks()
     options = {"encoder": encoder, "settings": TRANSFER, "kind": kind, **options}
-    return measure_transfer(tasks, workshop=workshop, **options)
+    return measure_transfer(tasks, runner=runner, **options)
 
 
 @pytest.mark.parametrize("kind", ["log_likelihood", "accuracy", "logme"])
 def test_scores_are_the_same(kind: str) -> None:
     expected = measure(None, kind)
     for seed in range(2):
-        workshop = Shuffled(seed)
-        assert measure(workshop, kind).content_hash == expected.content_hash
-        assert workshop.keys == [[f"transfer/t{number}" for number in range(8)]]
-        assert workshop.n_held == 0
+        runner = Shuffled(seed)
+        assert measure(runner, kind).content_hash == expected.content_hash
+        assert runner.keys == [[f"transfer/t{number}" for number in range(8)]]
+        assert runner.n_held == 0
     assert measure(Shuffled(), kind, pairs=16) == measure(None, kind, pairs=16)
 
 
 def test_scores_of_words_are_the_same() -> None:
     options: dict[str, Any] = {"encoder": "cnn", "settings": TRANSFER}
     expected = measure_transfer(word_tasks(3), **options)
-    assert measure_transfer(word_tasks(3), workshop=Shuffled(), **options) == expected
+    assert measure_transfer(word_tasks(3), runner=Shuffled(), **options) == expected
 
 
 @pytest.mark.parametrize(
@@ -205,17 +207,17 @@ def test_scores_of_words_are_the_same() -> None:
 )
 def test_multitask_models_are_the_same(options: dict[str, Any], tmp_path: Path) -> None:
     expected = content(fit_multitask(None, **options), tmp_path / "here")
-    workshop = Shuffled(3)
-    assert content(fit_multitask(workshop, **options), tmp_path / "shuffled") == expected
-    assert workshop.n_held == 0
+    runner = Shuffled(3)
+    assert content(fit_multitask(runner, **options), tmp_path / "shuffled") == expected
+    assert runner.n_held == 0
 
 
 def test_models_that_start_from_remembered_ones_are_the_same(tmp_path: Path) -> None:
     expected = content(fit_multitask(None, clusters="always"), tmp_path / "here")
-    workshop = Remembering()
+    runner = Remembering()
     # Without cluster models nobody starts from the shared models of the folds: only answers are kept.
-    fit_multitask(workshop, clusters="never")
-    assert content(fit_multitask(workshop, clusters="always"), tmp_path / "again") == expected
+    fit_multitask(runner, clusters="never")
+    assert content(fit_multitask(runner, clusters="always"), tmp_path / "again") == expected
 
 
 @pytest.mark.parametrize("strategy", ["blend", "paper"])
@@ -239,30 +241,30 @@ def test_multitask_models_of_words_are_the_same(strategy: Any, tmp_path: Path) -
 )
 def test_few_shot_metrics_are_the_same(options: dict[str, Any], tmp_path: Path) -> None:
     expected = content(fit_few_shot(None, **options), tmp_path / "here")
-    workshop = Shuffled(2)
-    assert content(fit_few_shot(workshop, **options), tmp_path / "shuffled") == expected
-    assert workshop.n_held == 0
+    runner = Shuffled(2)
+    assert content(fit_few_shot(runner, **options), tmp_path / "shuffled") == expected
+    assert runner.n_held == 0
     # What is rehearsed with and what serves are trained in one go, or in two where clusters have a start.
-    trained = [keys for keys in workshop.keys if any("metric" in key for key in keys)]
+    trained = [keys for keys in runner.keys if any("metric" in key for key in keys)]
     assert len(trained) == (2 if options.get("settings", FEW).cluster_steps else 1)
 
 
 def test_few_shot_metrics_of_words_are_the_same(tmp_path: Path) -> None:
-    def fit(workshop: Any) -> ClusterFewShot:
+    def fit(runner: Any) -> ClusterFewShot:
         return ClusterFewShot("cnn", settings=FEW, clusters="always").fit(
-            word_tasks(), [0, 1] * 3, workshop=workshop
+            word_tasks(), [0, 1] * 3, runner=runner
         )
 
     assert content(fit(Shuffled()), tmp_path / "shuffled") == content(fit(None), tmp_path / "here")
 
 
 def test_real_processes_give_the_same(tmp_path: Path) -> None:
-    with Processes(2) as workshop:
-        assert measure(workshop).content_hash == measure(None).content_hash
+    with Runner(make_executor("local", n_workers=2)) as runner:
+        assert measure(runner).content_hash == measure(None).content_hash
         options: dict[str, Any] = {"clusters": "always", "n_random": 1}
-        models = [content(fit_multitask(who, **options), tmp_path / f"m {who}") for who in (None, workshop)]
+        models = [content(fit_multitask(who, **options), tmp_path / f"m {who}") for who in (None, runner)]
         assert models[0] == models[1]
-        metrics = [content(fit_few_shot(who), tmp_path / f"f {who}") for who in (None, workshop)]
+        metrics = [content(fit_few_shot(who), tmp_path / f"f {who}") for who in (None, runner)]
         assert metrics[0] == metrics[1]
 
 
@@ -270,13 +272,13 @@ def test_assessments_are_the_same() -> None:
     options: dict[str, Any] = {"encoder": PLANTED.encoder, "settings": QUICK, "n_random": 1}
     expected = assess_multitask(PLANTED.tasks, LABELS, **options)
     events: list[ProgressEvent] = []
-    found = assess_multitask(PLANTED.tasks, LABELS, workshop=Shuffled(), progress=events.append, **options)
+    found = assess_multitask(PLANTED.tasks, LABELS, runner=Shuffled(), progress=events.append, **options)
     assert found == expected
     assert events[-1].done == events[-1].total
     tasks, encoder = few_shot_tasks()
     few = [
-        assess_fewshot(tasks, [0, 1] * 4, encoder=encoder, settings=FEW, workshop=who)
-        for who in (HERE, Shuffled())
+        assess_fewshot(tasks, [0, 1] * 4, encoder=encoder, settings=FEW, runner=who)
+        for who in (Runner(), Shuffled())
     ]
     assert few[0] == few[1]
 
@@ -303,11 +305,11 @@ def test_scores_that_are_missing_are_left_out_and_named(monkeypatch: pytest.Monk
         found = measure(None)
     kept = ~np.isin(expected.target, [5, 6])
     assert np.array_equal(found.score, expected.score[kept])
-    payloads: list[Payload] = []
+    payloads: list[Result] = []
 
     class Watched(Shuffled):
-        def do(self, *arguments: Any, **options: Any) -> Any:
-            found = super().do(*arguments, **options)
+        def run(self, *arguments: Any, **options: Any) -> Any:
+            found = super().run(*arguments, **options)
             payloads.extend(payload for payload in found if payload is not None)
             return found
 
@@ -320,7 +322,7 @@ def test_scores_that_are_missing_are_left_out_and_named(monkeypatch: pytest.Monk
     assert "not finite" in rows.failed[1][1]
     with pytest.raises(WorkError, match="no score could be measured"), pytest.warns(DoubtWarning):
         measure(Shuffled(loses=lambda _: True))
-    with pytest.raises(UsageError, match="n_workers or workshop"):
+    with pytest.raises(UsageError, match="n_workers or runner"):
         measure(Shuffled(), n_workers=2)
 
 
@@ -348,18 +350,18 @@ def test_a_cluster_without_a_model_is_served_by_own_models() -> None:
 def test_nothing_goes_on_without_the_model_of_all_tasks(place: str) -> None:
     # Own models that hardly learn leave the weight to the shared one.
     settings = QUICK.replace(own_c=1e-4, epochs=30)
-    workshop = Shuffled(loses=lambda key: f"{place}/shared" in key)
+    runner = Shuffled(loses=lambda key: f"{place}/shared" in key)
     with pytest.raises(WorkError, match=f"unit multitask/{place}/shared[^/]*/tasks 8") as caught:
-        fit_multitask(workshop, clusters="never", settings=settings)
-    assert workshop.n_held == 0
+        fit_multitask(runner, clusters="never", settings=settings)
+    assert runner.n_held == 0
     assert caught.value.exit_code == 3
 
 
 def test_a_bad_batch_of_own_models_is_done_task_by_task(tmp_path: Path) -> None:
     expected = content(fit_multitask(None, clusters="never"), tmp_path / "here")
-    workshop = Shuffled(loses=lambda key: "/own/tasks" in key)
-    assert content(fit_multitask(workshop, clusters="never"), tmp_path / "shuffled") == expected
-    assert [key for key in workshop.keys[1] if "task-00" in key][:1] == ["multitask/fold 0/own/task task-00"]
+    runner = Shuffled(loses=lambda key: "/own/tasks" in key)
+    assert content(fit_multitask(runner, clusters="never"), tmp_path / "shuffled") == expected
+    assert [key for key in runner.keys[1] if "task-00" in key][:1] == ["multitask/fold 0/own/task task-00"]
 
 
 def test_a_task_without_an_own_model_has_no_opinion() -> None:
@@ -402,13 +404,13 @@ def test_culprits_are_the_same_and_mates_whose_models_fail_are_not_blamed() -> N
     assert data is not None
     names = ["task-00", "task-01"]
     expected = retrain_culprits(model._fitted, data, names, n_folds=3)
-    workshop = Shuffled()
-    assert retrain_culprits(model._fitted, data, names, n_folds=3, workshop=workshop) == expected
+    runner = Shuffled()
+    assert retrain_culprits(model._fitted, data, names, n_folds=3, runner=runner) == expected
     # Three tasks of a cluster: all together, and without each of two mates, in three folds.
-    assert [len(keys) for keys in workshop.keys] == [2 * 3 * 3]
+    assert [len(keys) for keys in runner.keys] == [2 * 3 * 3]
     with doubts() as found:
         lost = Shuffled(loses=lambda key: "/culprits/tasks 2" in key)
-        assert retrain_culprits(model._fitted, data, names, n_folds=3, workshop=lost) == {
+        assert retrain_culprits(model._fitted, data, names, n_folds=3, runner=lost) == {
             "task-00": (),
             "task-01": (),
         }

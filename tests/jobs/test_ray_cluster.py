@@ -11,27 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from job_samples import MemoryStore
 
 from robusttc.errors import UsageError
+from robusttc.jobs import Job, Result, Runner, pack
+from robusttc.jobs.ray import RayExecutor, prepare_private_ray
 from robusttc.random import numpy_generator
-from robusttc.run.identity import Identity
-from robusttc.run.ray_address import prepare_own_ray
-from robusttc.run.ray_executor import RayExecutor
-from robusttc.run.store import RunStore
-from robusttc.run.workshop import StoredWorkshop
-from robusttc.work.packing import pack
-from robusttc.work.units import HERE, Payload, Unit
 
 # Ray leaves files and processes to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
-IDENTITY = Identity({"seed": 0}, {"acme": "0"}, {})
-N_UNITS = 40
+N_JOBS = 40
 # This one works for ever the first time.
 STUCK = 5
 
 
-def solve(data: dict[str, Any], number: int) -> Payload:
+def solve(data: dict[str, Any], number: int) -> Result:
     """Leave a note of who does it, then work a while."""
     if data["notes"]:
         Path(data["notes"], f"{number}.{os.getpid()}").touch()
@@ -41,10 +36,10 @@ def solve(data: dict[str, Any], number: int) -> Payload:
     values = np.linalg.eigvalsh(data["vectors"][rows].T @ data["vectors"][rows])
     if data["notes"]:
         time.sleep(0.05)
-    return Payload({"number": number}, {"values": values})
+    return Result({"number": number}, {"values": values})
 
 
-def fail(_data: Any, how: str) -> Payload:
+def fail(_data: Any, how: str) -> Result:
     if how == "raise":
         raise ValueError("poison")
     os._exit(3)
@@ -58,7 +53,7 @@ def make_data(notes: str = "") -> dict[str, Any]:
 def cluster() -> Iterator[Any]:
     environment = pytest.MonkeyPatch()
     environment.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-    prepare_own_ray()
+    prepare_private_ray()
     from ray.cluster_utils import Cluster
 
     cluster: Any = Cluster(
@@ -77,44 +72,44 @@ def test_lost_workers_and_a_lost_node_change_nothing(cluster: Any, tmp_path: Pat
     node = cluster.add_node(num_cpus=1, include_dashboard=False)
     notes = tmp_path / "notes"
     notes.mkdir()
-    units = [Unit(f"solve/{number}", solve, number, tasks=("acme",)) for number in range(N_UNITS)]
-    bad = [Unit(f"bad/{how}", fail, how, tasks=("acme",)) for how in ("raise", "exit")]
+    jobs = [Job(f"solve/{number}", solve, number, tasks=("acme",)) for number in range(N_JOBS)]
+    bad = [Job(f"bad/{how}", fail, how, tasks=("acme",)) for how in ("raise", "exit")]
+    direct = Runner()
     expected = {
-        unit.key: pack(payload)
-        for unit, payload in zip(units, HERE.do("solve", units, HERE.put(make_data())), strict=True)
-        if payload is not None
+        job.key: pack(result)
+        for job, result in zip(jobs, direct.run("solve", jobs, direct.share(make_data())), strict=True)
+        if result is not None
     }
     lost: list[str] = []
     workers_of_node: set[int] = set()
-    with RunStore.create(tmp_path / "run", IDENTITY) as store, RayExecutor(cluster.address) as executor:
+    store = MemoryStore()
+    with RayExecutor(cluster.address) as executor:
         assert executor.n_workers == 2
 
-        def make_trouble(_unit: Unit, _payload: Payload) -> None:
+        def make_trouble(_job: Job, _result: Result) -> None:
             stuck = list(notes.glob(f"{STUCK}.*"))
             if stuck and "worker" not in lost:
                 lost.append("worker")
                 os.kill(int(stuck[0].name.partition(".")[2]), signal.SIGKILL)
-            if store.finished("solve") >= 20 and "node" not in lost:
+            if len(store.content) >= 20 and "node" not in lost:
                 lost.append("node")
                 workers_of_node.update(below(node.all_processes["raylet"][0].process.pid))
                 cluster.remove_node(node, allow_graceful=False)
 
-        workshop = StoredWorkshop(store, executor)
-        results = workshop.do(
-            "solve", [*bad, *units], workshop.put(make_data(str(notes))), when_done=make_trouble
+        runner = Runner(executor, store)
+        results = runner.run(
+            "solve", [*bad, *jobs], runner.share(make_data(str(notes))), on_result=make_trouble
         )
         assert lost == ["worker", "node"]
-        left_out = {unit.key: unit.error for unit in store.quarantined()}
-        found = store.find([unit.key for unit in units])
         n_stuck = len(list(notes.glob(f"{STUCK}.*")))
     # Both nodes worked, work was lost, and nothing of it is seen in the results.
     assert {int(path.name.partition(".")[2]) for path in notes.iterdir()} & workers_of_node
     assert n_stuck > 1
     assert results[:2] == [None, None]
     assert all(result is not None for result in results[2:])
-    assert found == expected
-    assert left_out.keys() == {"bad/raise", "bad/exit"}
-    assert left_out["bad/raise"].startswith("ValueError: poison")
+    assert store.content == expected
+    assert store.quarantined.keys() == {"bad/raise", "bad/exit"}
+    assert store.errors["bad/raise"][2].startswith("ValueError: poison")
     # The connection was ours, the cluster is not.
     assert not ray.is_initialized()
     assert cluster.head_node.all_processes["raylet"][0].process.poll() is None
@@ -126,14 +121,15 @@ def below(pid: int) -> list[int]:
     return children + [further for child in children for further in below(child)]
 
 
-def test_new_driver_goes_on_from_the_store(cluster: Any, tmp_path: Path) -> None:
-    units = [Unit(f"solve/{number}", solve, number) for number in range(10)]
-    expected = [pack(done) for done in HERE.do("solve", units, HERE.put(make_data())) if done is not None]
-    with RunStore.create(tmp_path / "run", IDENTITY) as store:
-        for part in (units[:5], units):
-            with RayExecutor(cluster.address) as executor:
-                workshop = StoredWorkshop(store, executor)
-                results = workshop.do("solve", part, workshop.put(make_data()))
+def test_new_driver_goes_on_from_the_store(cluster: Any) -> None:
+    jobs = [Job(f"solve/{number}", solve, number) for number in range(10)]
+    direct = Runner()
+    expected = [pack(done) for done in direct.run("solve", jobs, direct.share(make_data())) if done]
+    store = MemoryStore()
+    for part in (jobs[:5], jobs):
+        with Runner(RayExecutor(cluster.address), store) as runner:
+            results = runner.run("solve", part, runner.share(make_data()))
+    assert store.commits
     assert [pack(result) for result in results if result is not None] == expected
 
 
@@ -145,4 +141,4 @@ def test_cluster_that_wants_another_token_is_told_of(cluster: Any, monkeypatch: 
 
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(UsageError, match=r"does not answer.*the token is wrong.*same token"):
-        RayExecutor(cluster.address).put(1)
+        RayExecutor(cluster.address).share(1)

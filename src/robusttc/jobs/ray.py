@@ -1,0 +1,464 @@
+"""Jobs on a Ray cluster: the same jobs, the same results. Ray may lose work; the store does not.
+
+Whoever reaches the ports of a Ray cluster runs code on it. So a cluster is used only on the loopback
+interface of this machine, or with token authentication. A private Ray, started here, has both: it listens on
+the loopback interface alone, and its token is known to this process and its children alone.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import ipaddress
+import math
+import os
+import pickle
+import secrets
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from robusttc.errors import UsageError, quote
+from robusttc.jobs.job import (
+    Job,
+    Outcome,
+    Result,
+    decode_outcome,
+    describe_error,
+    encode_outcome,
+    failed,
+    join_buffers,
+    limit_environment,
+    limit_threads,
+    run_job,
+    split_buffers,
+)
+from robusttc.params import Integer, Nothing, check_param
+from robusttc.version import __version__
+
+__all__ = ["RayExecutor", "check_address", "import_ray", "is_loopback", "prepare_private_ray", "run_on_node"]
+
+# How long the number of processors of a cluster is trusted; nodes come and go.
+RECOUNT_SECONDS = 5.0
+# Starting the first worker takes a second; a cluster may have to start a node for it.
+TRY_SECONDS = 300.0
+CONNECT_SECONDS = 5.0
+# Ray puts whole tracebacks into its errors, with the reason last.
+MAX_ERROR_CHARACTERS = 500
+# Addresses by which Ray finds a cluster itself; where that is, is known afterwards.
+FOUND_BY_RAY = ("auto",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _InFlight:
+    """A job that Ray has."""
+
+    ticket: int
+    started: float
+    time_limit: float
+
+
+class RayExecutor:
+    """Runs jobs as Ray tasks of one processor each.
+
+    Ray is told to retry nothing: a job whose worker or node is lost ends as ``died``, and the runner decides.
+    A job over its time limit ends its own worker, and ends as ``timeout``.
+
+    Parameters
+    ----------
+    address
+        ``host:port`` of the head node of a cluster; None takes the environment variable ``RAY_ADDRESS``, or,
+        without that, starts a private Ray on this machine. A Ray that the program has connected to already is
+        used as it is.
+    n_workers
+        How many jobs a private Ray runs at the same time; None for one per core. A cluster decides itself.
+
+    Raises
+    ------
+    UsageError
+        If Ray is not installed, or the address cannot or must not be used.
+    """
+
+    def __init__(self, address: str | None = None, *, n_workers: int | None = None) -> None:
+        check_param("n_workers", n_workers, Integer(1), Nothing())
+        self.address = os.environ.get("RAY_ADDRESS") or None if address is None else address
+        self.n_private = n_workers
+        if self.address is not None:
+            check_address(self.address)
+        self._module: ModuleType | None = None
+        self._is_ours = False
+        self._is_closed = False
+        self._task: Any = None
+        # References to shared data by number, each in a list: Ray would fetch a bare one before it is known
+        # whether a worker has it already.
+        self._shared: dict[str, list[Any]] = {}
+        self._in_flight: dict[Any, _InFlight] = {}
+        self._failed: list[Outcome] = []
+        self._counted = (0.0, 1)
+
+    @property
+    def n_workers(self) -> int:
+        """How many processors the cluster has now."""
+        counted, number = self._counted
+        if time.monotonic() - counted > RECOUNT_SECONDS:
+            number = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            self._counted = time.monotonic(), number
+        return number
+
+    def share(self, data: Any) -> str:
+        """Put data into Ray's object store; each worker process fetches it once."""
+        head, buffers = split_buffers(data)
+        arrays = [np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers]
+        # No two drivers of a cluster have the same numbers.
+        number = uuid.uuid4().hex
+        self._shared[number] = [self._ray.put((head, arrays))]
+        return number
+
+    def release(self, reference: str) -> None:
+        """Free shared data that no job in flight needs."""
+        self._shared.pop(reference, None)
+
+    def submit(self, ticket: int, job: Job, shared: str | None, time_limit: float) -> None:
+        """Queue a job; see `robusttc.jobs.runner.Executor`."""
+        ray = self._ray
+        try:
+            # Ray's own pickle also takes functions of a script.
+            pickled = ray.cloudpickle.dumps((job.function, job.argument))
+        except Exception as error:  # whatever the argument's classes raise: the job cannot be run
+            self._failed.append(failed(ticket, error, prefix="the job cannot be sent to a worker: "))
+            return
+        reference = self._task.remote(__version__, ticket, pickled, shared, dict(self._shared), time_limit)
+        self._in_flight[reference] = _InFlight(ticket, time.monotonic(), time_limit)
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Return the outcomes that have arrived, or wait at most `timeout` seconds for one."""
+        outcomes, self._failed = self._failed, []
+        references = list(self._in_flight)
+        if not references:
+            return outcomes
+        ray = self._ray
+        ray.wait(references, num_returns=1, timeout=0.0 if outcomes else timeout)
+        ready, _ = ray.wait(references, num_returns=len(references), timeout=0.0)
+        return outcomes + [self._outcome(reference) for reference in ready]
+
+    def cancel(self) -> None:
+        """Forget all jobs, and stop the workers that run them."""
+        if self._module is not None:
+            for reference in self._in_flight:
+                self._module.cancel(reference, force=True)
+        self._in_flight.clear()
+        self._failed.clear()
+
+    def close(self) -> None:
+        """Stop jobs in flight, and the connection (and the private Ray) if it was made here."""
+        self.cancel()
+        self._is_closed = True
+        self._module = None
+        self._shared.clear()
+        if self._is_ours:
+            self._is_ours = False
+            import_ray().shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _ray(self) -> ModuleType:
+        """Ray, connected at the first use and not before, because starting takes seconds."""
+        if self._is_closed:
+            raise UsageError("the connection to Ray has been closed", todo="create a new executor")
+        if self._module is None:
+            self._module = self._connect()
+        return self._module
+
+    def _connect(self) -> ModuleType:
+        if self.address is None:
+            prepare_private_ray()
+        else:
+            _silence_ray()
+        ray = import_ray()
+        if not ray.is_initialized():
+            self._is_ours = True
+            self._start(ray)
+        self._task = ray.remote(run_on_node).options(num_cpus=1, max_retries=0, retry_exceptions=False)
+        try:
+            check_address(ray.get_runtime_context().gcs_address)
+            self._try_out(ray)
+        except UsageError:
+            self.close()
+            raise
+        return ray
+
+    def _start(self, ray: ModuleType) -> None:
+        quiet = {"log_to_driver": False, "configure_logging": False}
+        if self.address is None:
+            ray.init(
+                address="local",
+                num_cpus=self.n_private or os.cpu_count() or 1,
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
+            return
+        _check_reachable(self.address)
+        try:
+            ray.init(address=self.address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise UsageError(
+                "the Ray cluster does not answer",
+                where="RAY_ADDRESS",
+                got=f"{quote(self.address)}: {describe_error(error)}",
+                todo="check that its nodes have the same versions of Ray and Python, and the same token",
+            ) from error
+
+    def _try_out(self, ray: ModuleType) -> None:
+        """Run an empty job: better one error now than that every job fails later for the same reason."""
+        try:
+            pickled = ray.cloudpickle.dumps((_do_nothing, None))
+            ray.get(self._task.remote(__version__, 0, pickled, None, {}, math.inf), timeout=TRY_SECONDS)
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            raise UsageError(
+                "the nodes of the Ray cluster cannot run our jobs",
+                got=describe_error(cause)[-MAX_ERROR_CHARACTERS:],
+                todo="install the same versions of robusttc and Python on all nodes, "
+                "and check that a processor is free",
+            ) from error
+
+    def _outcome(self, reference: Any) -> Outcome:
+        """Return how a job ended."""
+        job = self._in_flight.pop(reference)
+        exceptions = self._ray.exceptions
+        seconds = time.monotonic() - job.started
+        try:
+            return decode_outcome(self._ray.get(reference))
+        except exceptions.RayTaskError as error:
+            # Raised outside the job: data was lost, or this node cannot run our jobs.
+            kind: Literal["died", "raised"]
+            kind = "died" if isinstance(error.cause, exceptions.RayError) else "raised"
+            return Outcome(job.ticket, kind, error=describe_error(error.cause)[-MAX_ERROR_CHARACTERS:])
+        except exceptions.RayError as error:
+            if seconds >= job.time_limit:
+                message = f"not done after its time limit of {job.time_limit:g} s"
+                return Outcome(job.ticket, "timeout", error=message, seconds=seconds)
+            message = f"the Ray worker was lost: {describe_error(error)}"
+            return Outcome(job.ticket, "died", error=message, seconds=seconds)
+
+
+# On a node: shared data of this process by number; only what the last job said is still needed.
+_fetched: dict[str, Any] = {}
+
+
+def run_on_node(
+    version: str,
+    ticket: int,
+    pickled: bytes,
+    number: str | None,
+    references: dict[str, list[Any]],
+    time_limit: float,
+) -> bytes:
+    """Run a job in a Ray worker and return its packed outcome.
+
+    Parameters
+    ----------
+    version
+        The version of this package where the job comes from.
+    ticket
+        The number of the job.
+    pickled
+        Its function and its argument. Ray itself transports pickles, and whoever reaches it can run code;
+        hence `check_address`.
+    number
+        The shared data that it needs, or None.
+    references
+        All shared data that is still needed.
+    time_limit
+        Seconds after which this process ends itself.
+
+    Raises
+    ------
+    UsageError
+        If this node has another version of the package: its results might differ.
+    """
+    if version != __version__:
+        raise UsageError(
+            "this Ray node has another version of robusttc",
+            got=__version__,
+            expected=version,
+            todo="install the same version on all nodes",
+        )
+    limit_environment()
+    with _ended_after(time_limit):
+        try:
+            function, argument = pickle.loads(pickled)  # noqa: S301 - see above
+            shared = None if number is None else _fetch(number, references)
+        except Exception as error:  # whatever the modules of the job raise when they are imported
+            from ray.exceptions import RayError
+
+            if isinstance(error, RayError):  # data that was lost on the way is no fault of the job
+                raise
+            return encode_outcome(failed(ticket, error))
+        limit_threads()
+        return encode_outcome(run_job(ticket, function, argument, shared))
+
+
+def _fetch(number: str, references: dict[str, list[Any]]) -> Any:
+    """Return shared data, fetched once per process, and drop what is not needed any more."""
+    for old in _fetched.keys() - references.keys():
+        del _fetched[old]
+    if number not in _fetched:
+        import ray
+
+        head, arrays = ray.get(references[number][0])
+        # Copies, once per process: those of Ray are read-only, which numba compiles as another type.
+        _fetched[number] = join_buffers(head, [np.array(array).data for array in arrays])
+    return _fetched[number]
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """End this process if the block takes longer, also inside a computation that lets no thread run."""
+    if seconds == math.inf:
+        yield
+        return
+    with open(os.devnull, "w") as devnull:  # noqa: PTH123 - not a path
+        faulthandler.dump_traceback_later(seconds, exit=True, file=devnull)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _do_nothing(shared: Any, argument: Any) -> Result:
+    """Return an empty result: a job to find out whether jobs can be run at all."""
+    del shared, argument
+    return Result()
+
+
+def import_ray() -> ModuleType:
+    """Import Ray, which few people need.
+
+    Raises
+    ------
+    UsageError
+        If it is not installed.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "Ray is not installed", todo="install it with `pip install 'robusttc[ray]'`, or work without it"
+        ) from error
+    found: ModuleType = ray
+    return found
+
+
+def prepare_private_ray() -> None:
+    """Set the environment for a private Ray; before Ray is imported, which reads some of it once."""
+    # The only way to hold Ray to the loopback interface: it takes "127.0.0.1" for the machine's own address
+    # and listens on all interfaces. On macOS this is its default.
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    _silence_ray()
+    if "RAY_AUTH_MODE" not in os.environ:
+        os.environ["RAY_AUTH_MODE"] = "token"
+        # Otherwise Ray would write one to the home folder, readable by everyone.
+        if "RAY_AUTH_TOKEN" not in os.environ and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+def _silence_ray() -> None:
+    """Let Ray send no usage statistics, print nothing, and leave variables of graphics cards alone."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # It prints every lost worker to the standard output, which belongs to the commands.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
+def check_address(address: str) -> None:
+    """Refuse an address that cannot or must not be used.
+
+    Parameters
+    ----------
+    address
+        ``host:port`` of a cluster's head node, or ``auto``.
+
+    Raises
+    ------
+    UsageError
+        If it is no such address, or on another machine without token authentication.
+
+    Examples
+    --------
+    >>> check_address("127.0.0.1:6379")
+    """
+    if address in FOUND_BY_RAY or is_loopback(_split_address(address)[0]):
+        return
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+        return
+    raise UsageError(
+        "this Ray cluster is not on the loopback interface and has no authentication: "
+        "whoever reaches its ports can run code on it and on this machine",
+        where="RAY_ADDRESS",
+        got=quote(address),
+        expected="an address on the loopback interface, or token authentication",
+        todo="start the cluster with RAY_AUTH_MODE=token, and set RAY_AUTH_MODE=token and the token here",
+    )
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody listens, in seconds; Ray itself would try for minutes."""
+    if address in FOUND_BY_RAY:
+        return
+    try:
+        socket.create_connection(_split_address(address), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise UsageError(
+            "no Ray cluster can be reached",
+            where="RAY_ADDRESS",
+            got=f"{quote(address)} ({error.strerror or error})",
+            todo="start it with `ray start --head`, or unset RAY_ADDRESS to use this machine alone",
+        ) from error
+
+
+def _split_address(address: str) -> tuple[str, int]:
+    """Return host and port of an address."""
+    try:
+        parts = urlsplit(f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if host is None or port is None or parts.netloc != address:
+        raise UsageError(
+            "the address of a Ray cluster cannot be used",
+            where="RAY_ADDRESS",
+            got=quote(address),
+            expected="host:port of its head node, for instance 127.0.0.1:6379; or auto",
+        )
+    return host, port
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine's loopback interface.
+
+    Examples
+    --------
+    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.5")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

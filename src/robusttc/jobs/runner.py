@@ -1,0 +1,522 @@
+"""Run jobs: look up what is stored, run the rest on an executor, commit, retry, quarantine.
+
+Only this process writes the store. A job counts once its result is committed: only then is the result passed
+on and another job submitted in its place, so a killed process loses no more than the jobs in flight.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn, Protocol, Self
+
+from robusttc.errors import UsageError, WorkError, quote
+from robusttc.jobs.job import Job, Outcome, Result, one_thread, run_job, unpack
+from robusttc.params import Integer, check_param
+from robusttc.progress import Progress, report
+
+__all__ = [
+    "Executor",
+    "FinishedJob",
+    "InProcessExecutor",
+    "JobStore",
+    "Runner",
+    "Shared",
+    "Stopped",
+    "make_executor",
+]
+
+TIME_LIMIT_SECONDS = 3600.0
+# One that its worker is running, and one that waits for the worker.
+JOBS_PER_WORKER = 2
+# How often `stop` is polled.
+WAIT_SECONDS = 0.1
+# Results read at once: as bytes and as arrays they are in memory twice.
+RESULTS_AT_ONCE = 64
+
+
+class Stopped(BaseException):
+    """The computation was asked to stop; everything finished is stored.
+
+    Like KeyboardInterrupt it is not an `Exception`: nothing on the way may mistake it for a failure.
+    """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinishedJob:
+    """A finished job, as the store gets it."""
+
+    stage: str
+    key: str
+    content: bytes
+    result: Result
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    attempts: int
+
+
+class JobStore(Protocol):
+    """Where results and failures are kept."""
+
+    def find(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the packed results of those of the keys that are finished."""
+
+    def commit(self, jobs: Sequence[FinishedJob]) -> None:
+        """Store finished jobs, all or none; on return they are there for good."""
+
+    def failures(self, key: str) -> int:
+        """Return how often a job has failed."""
+
+    def record_failure(
+        self, stage: str, key: str, error: str, tasks: Sequence[str], *, is_last: bool
+    ) -> None:
+        """Record a failure; after the last one the job is quarantined."""
+
+    def quarantined_keys(self) -> Collection[str]:
+        """Return the jobs that are left out."""
+
+    def add_cost(self, stage: str, *, n_jobs: int, cpu_seconds: float, peak_bytes: int) -> None:
+        """Record what jobs have cost whose results are not stored."""
+
+
+class Executor(Protocol):
+    """Runs jobs in any order, and may lose them: only the store knows what is finished."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many jobs run at the same time."""
+
+    def share(self, data: Any) -> Any:
+        """Make data available to all jobs: it is sent once, not with every job. Returns a reference."""
+
+    def release(self, reference: Any) -> None:
+        """Free shared data that no job in flight needs."""
+
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+        """Queue a job.
+
+        Parameters
+        ----------
+        ticket
+            A number that no other job in flight has; the outcome carries it.
+        job
+            The job.
+        shared
+            A reference from `share`, or None.
+        time_limit
+            Seconds of running after which its worker is stopped.
+        """
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Return the outcomes that have arrived, or wait at most `timeout` seconds for one.
+
+        A job that raises, loses its worker or exceeds its time limit has an outcome like any other; an error
+        is raised only if no job can be run at all.
+        """
+
+    def cancel(self) -> None:
+        """Forget all jobs in flight, and stop the workers that run them."""
+
+    def close(self) -> None:
+        """Stop all workers; jobs in flight are lost."""
+
+
+class InProcessExecutor:
+    """Runs jobs one after the other in this process, when their outcomes are waited for.
+
+    There is no isolation: a job that ends the process ends the computation, and time limits do not apply.
+    """
+
+    n_workers = 1
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[int, Job, Any]] = deque()
+
+    def share(self, data: Any) -> Any:
+        """Return the data itself, boxed: None would mean that there is none."""
+        return (data,)
+
+    def release(self, reference: Any) -> None:
+        """Nothing is held."""
+
+    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+        """Queue a job."""
+        del time_limit
+        self._queue.append((ticket, job, None if shared is None else shared[0]))
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Run the next job, however long it takes; with a timeout of 0, none."""
+        if not self._queue or timeout <= 0:
+            return []
+        ticket, job, shared = self._queue.popleft()
+        with one_thread():
+            return [run_job(ticket, job.function, job.argument, shared)]
+
+    def cancel(self) -> None:
+        """Forget all queued jobs."""
+        self._queue.clear()
+
+    close = cancel
+
+
+def make_executor(
+    name: Literal["local", "ray"], *, n_workers: int | None = None, scratch: Path | None = None
+) -> Executor:
+    """Return a new executor.
+
+    Parameters
+    ----------
+    name
+        ``"local"`` for processes, ``"ray"`` for the Ray cluster at the address in the environment variable
+        ``RAY_ADDRESS``, or a private Ray on this machine.
+    n_workers
+        How many processes; None for one. A private Ray takes one per core by default, and a cluster decides
+        for itself.
+    scratch
+        An existing folder for data that local processes share; None for the system's temporary folder.
+
+    Examples
+    --------
+    >>> executor = make_executor("local", n_workers=2)
+    >>> executor.n_workers
+    2
+    >>> executor.close()
+    """
+    if name == "ray":
+        from robusttc.jobs.ray import RayExecutor
+
+        return RayExecutor(n_workers=n_workers)
+    from robusttc.jobs.processes import ProcessExecutor
+
+    return ProcessExecutor(1 if n_workers is None else n_workers, scratch=scratch)
+
+
+@dataclass(slots=True, eq=False)
+class Shared:
+    """Data for many jobs; the executor gets it when the first job needs it (in a finished run, none does)."""
+
+    data: Any
+    executor: Executor
+    reference: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """The jobs of one call, and how far they are."""
+
+    stage: str
+    jobs: Sequence[Job]
+    # Keys in the store, one per job.
+    keys: list[str]
+    shared: Shared | None
+    on_result: Callable[[Job, Result], None] | None
+    progress: Progress | None
+    unit: str
+    results: list[Result | None]
+    n_settled: int = 0
+    waiting: deque[int] = field(default_factory=deque)
+    in_flight: dict[int, int] = field(default_factory=dict)
+    # Jobs whose results are not stored.
+    unstored: list[Outcome] = field(default_factory=list)
+
+    def settle(self, index: int, result: Result | None) -> None:
+        """Take the result of a job (None: it is quarantined) and pass it on."""
+        job = self.jobs[index]
+        if result is not None and self.on_result is not None:
+            self.on_result(job, result)
+        self.results[index] = result
+        self.n_settled += 1
+        self.report(job.tasks[0] if job.tasks else "")
+
+    def report(self, detail: str = "") -> None:
+        report(self.progress, self.stage, self.n_settled, len(self.jobs), self.unit, detail)
+
+
+class Runner:
+    """Runs jobs on an executor, and keeps their results in a store.
+
+    Parameters
+    ----------
+    executor
+        Where jobs run; None for this process. Whoever made it closes it (or leaves the runner's `with`).
+    store
+        Finished jobs are looked up there and not run again, results are committed there, a job that fails
+        `tries` times is quarantined there and the others go on. None keeps nothing: an error of a job is then
+        raised as it is, and a lost worker costs another attempt.
+    tries
+        Attempts at a job; those before a restart count. Other jobs go first.
+    time_limit
+        Seconds of running after which a job's worker is stopped.
+    stop
+        Polled ten times a second; True stops the computation.
+
+    Examples
+    --------
+    >>> def double(shared, number):
+    ...     return Result({"answer": 2 * number + shared})
+    >>> runner = Runner()
+    >>> [result.values["answer"] for result in runner.run("demo", [Job("a", double, 3)], runner.share(1))]
+    [7]
+    """
+
+    def __init__(
+        self,
+        executor: Executor | None = None,
+        store: JobStore | None = None,
+        *,
+        tries: int = 3,
+        time_limit: float = TIME_LIMIT_SECONDS,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        check_param("tries", tries, Integer(1))
+        self.executor: Executor = InProcessExecutor() if executor is None else executor
+        self.store = store
+        self.tries = tries
+        self.time_limit = time_limit
+        self.stop = stop
+        self._tickets = itertools.count()
+        # Failures of jobs that are not stored: the store could not tell when they succeed after all.
+        self._failures: Counter[str] = Counter()
+        self._prefix = ""
+        self._stage: str | None = None
+        self._cost_stage: str | None = None
+
+    def with_prefix(self, prefix: str, *, stage: str | None = None, cost_stage: str | None = None) -> Self:
+        """Return a runner that stores results under other keys, on the same executor and store.
+
+        What a job's key does not contain, the inputs of its stage, goes into the prefix: the same computation
+        with other inputs must not find the old results.
+
+        Parameters
+        ----------
+        prefix
+            ``multitask/single/3`` becomes ``multitask/PREFIX/single/3``.
+        stage
+            The stage in the key, in place of that of the computation; None keeps it.
+        cost_stage
+            The stage that new jobs are counted under; None for the stage in the key.
+        """
+        renamed = copy.copy(self)
+        renamed._prefix, renamed._stage, renamed._cost_stage = f"{prefix}/", stage, cost_stage
+        return renamed
+
+    def share(self, data: Any) -> Shared:
+        """Make data available to many jobs: it is sent once, not with every job."""
+        return Shared(data, self.executor)
+
+    def release(self, shared: Shared) -> None:
+        """Free shared data."""
+        self._check_shared(shared)
+        if shared.reference is not None:
+            self.executor.release(shared.reference)
+            shared.reference = None
+
+    def run(
+        self,
+        stage: str,
+        jobs: Sequence[Job],
+        shared: Shared | None = None,
+        *,
+        on_result: Callable[[Job, Result], None] | None = None,
+        progress: Progress | None = None,
+        unit: str = "jobs",
+    ) -> list[Result | None]:
+        """Run jobs that do not depend on each other, in any order, and return their results in this order.
+
+        Parameters
+        ----------
+        stage
+            What they are a part of, for progress and costs.
+        jobs
+            The jobs; no two with the same key.
+        shared
+            What `share` returned; the functions of the jobs get the data itself.
+        on_result
+            Called in this process with every job and its result, as soon as it is committed or looked up.
+        progress, unit
+            Called with a `ProgressEvent` after every job, counted in these units.
+
+        Returns
+        -------
+        list of Result or None
+            None for a job that is quarantined.
+
+        Raises
+        ------
+        UsageError
+            If two jobs have the same key.
+        WorkError
+            Without a store: if a job has lost its worker in every attempt.
+        Stopped
+            If `stop` returned True; what is finished is stored.
+        """
+        _check_keys(jobs)
+        own_stage = self._stage or stage
+        keys = [f"{own_stage}/{self._prefix}{job.key.removeprefix(f'{stage}/')}" for job in jobs]
+        batch = _Batch(
+            stage=self._cost_stage or own_stage,
+            jobs=jobs,
+            keys=keys if self._prefix else [job.key for job in jobs],
+            shared=shared,
+            on_result=on_result,
+            progress=progress,
+            unit=unit,
+            results=[None] * len(jobs),
+        )
+        if shared is not None:
+            self._check_shared(shared)
+        batch.report()
+        try:
+            self._look_up(batch)
+            while batch.n_settled < len(jobs):
+                self._check_stop(batch)
+                self._submit(batch)
+                outcomes = self.executor.wait(WAIT_SECONDS)
+                # A signal to stop may reach the workers too: that they die of it is no failure of their jobs.
+                self._take(batch, _only_done(outcomes) if self.stop() else outcomes)
+        except BaseException:
+            self.executor.cancel()
+            raise
+        if batch.unstored and self.store is not None:
+            self.store.add_cost(
+                batch.stage,
+                n_jobs=len(batch.unstored),
+                cpu_seconds=sum(outcome.cpu_seconds for outcome in batch.unstored),
+                peak_bytes=max(outcome.peak_bytes for outcome in batch.unstored),
+            )
+        return batch.results
+
+    def _look_up(self, batch: _Batch) -> None:
+        """Settle the jobs that are finished or quarantined; the others wait."""
+        if self.store is None:
+            batch.waiting.extend(range(len(batch.jobs)))
+            return
+        quarantined = set(self.store.quarantined_keys())
+        for indices in _chunks(range(len(batch.jobs)), RESULTS_AT_ONCE):
+            found = self.store.find([batch.keys[index] for index in indices if batch.jobs[index].keep])
+            for index in indices:
+                key = batch.keys[index]
+                if key in found:
+                    batch.settle(index, unpack(found.pop(key), where=key))
+                elif key in quarantined:
+                    batch.settle(index, None)
+                else:
+                    batch.waiting.append(index)
+
+    def _check_stop(self, batch: _Batch) -> None:
+        if self.stop():
+            self._take(batch, _only_done(self.executor.wait(0.0)) if batch.in_flight else [])
+            raise Stopped
+
+    def _submit(self, batch: _Batch) -> None:
+        """Keep all workers busy, and no more than that in flight, so that stopping takes no time."""
+        room = JOBS_PER_WORKER * self.executor.n_workers - len(batch.in_flight)
+        for _ in range(min(room, len(batch.waiting))):
+            index, ticket = batch.waiting.popleft(), next(self._tickets)
+            shared = batch.shared
+            if shared is not None and shared.reference is None:
+                shared.reference = self.executor.share(shared.data)
+            batch.in_flight[ticket] = index
+            reference = None if shared is None else shared.reference
+            self.executor.submit(ticket, batch.jobs[index], reference, self.time_limit)
+
+    def _take(self, batch: _Batch, outcomes: list[Outcome]) -> None:
+        """Commit the jobs that are done, all at once, and only then pass their results on."""
+        done: list[tuple[int, Outcome, Result]] = []
+        for outcome in outcomes:
+            index = batch.in_flight.pop(outcome.ticket, None)
+            if index is None:  # of a call that ended with an error
+                continue
+            if outcome.content is None:
+                self._fail(batch, index, outcome)
+            else:
+                done.append((index, outcome, unpack(outcome.content, where=batch.keys[index])))
+        if self.store is not None:
+            rows = [self._finished(batch, *row) for row in done if batch.jobs[row[0]].keep]
+            if rows:
+                self.store.commit(rows)
+            batch.unstored += [outcome for index, outcome, _ in done if not batch.jobs[index].keep]
+        for index, _, result in done:
+            batch.settle(index, result)
+
+    def _finished(self, batch: _Batch, index: int, outcome: Outcome, result: Result) -> FinishedJob:
+        key = batch.keys[index]
+        return FinishedJob(
+            stage=batch.stage,
+            key=key,
+            content=outcome.content or b"",
+            result=result,
+            seconds=outcome.seconds,
+            cpu_seconds=outcome.cpu_seconds,
+            peak_bytes=outcome.peak_bytes,
+            attempts=1 + (0 if self.store is None else self.store.failures(key)),
+        )
+
+    def _fail(self, batch: _Batch, index: int, outcome: Outcome) -> None:
+        """Let a job be tried again after all others, or quarantine it."""
+        job, key = batch.jobs[index], batch.keys[index]
+        self._failures[key] += 1
+        n_failures = self._failures[key]
+        if self.store is not None:
+            n_failures = self.store.failures(key) + 1 if job.keep else n_failures
+            is_last = n_failures >= self.tries
+            error = outcome.error or outcome.kind
+            self.store.record_failure(batch.stage, key, error, job.tasks, is_last=is_last)
+            if is_last:
+                batch.settle(index, None)
+                return
+        elif outcome.kind == "raised" or n_failures >= self.tries:
+            del self._failures[key]
+            _raise_failure(key, outcome)
+        batch.waiting.append(index)
+
+    def _check_shared(self, shared: Shared) -> None:
+        if not isinstance(shared, Shared) or shared.executor is not self.executor:
+            raise UsageError(
+                "the data was shared by another runner",
+                got=quote(shared),
+                expected="what `share` of this runner returned",
+            )
+
+    def close(self) -> None:
+        """Close the executor."""
+        self.executor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _only_done(outcomes: list[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.kind == "done"]
+
+
+def _check_keys(jobs: Sequence[Job]) -> None:
+    counts = Counter(job.key for job in jobs)
+    for key, count in counts.items():
+        if count > 1:
+            raise UsageError("two jobs have the same key", got=quote(key))
+
+
+def _chunks(indices: range, size: int) -> Iterator[range]:
+    for begin in range(0, len(indices), size):
+        yield indices[begin : begin + size]
+
+
+def _raise_failure(key: str, outcome: Outcome) -> NoReturn:
+    """Raise the error of a job as it is, as far as it can be sent between processes."""
+    if outcome.exception is not None:
+        raise outcome.exception
+    raise WorkError(
+        "a job has failed",
+        where=f"job {key}",
+        got=outcome.error,
+        todo="if memory is short, use fewer workers" if outcome.kind == "died" else None,
+    )
