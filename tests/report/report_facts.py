@@ -13,8 +13,7 @@ import numpy as np
 from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.n_clusters import fit_two_groups, pair_values
 from robusttc.clustering.planted import make_planted_scores
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DoubtWarning
 from robusttc.report.facts import RunFacts
 from robusttc.run.configuration import FitConfiguration

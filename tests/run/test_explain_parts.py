@@ -15,7 +15,7 @@ from robusttc.cli.explain_view import show_explanation
 from robusttc.cli.plain_tables import show_some
 from robusttc.clustering.estimator import RobustTaskClustering
 from robusttc.clustering.planted import make_planted_scores
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.multitask.culprits import Culprit
 from robusttc.multitask.settings import MultiTaskSettings

@@ -14,7 +14,7 @@ from os import PathLike
 
 import numpy as np
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts

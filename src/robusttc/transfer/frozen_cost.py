@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.encoders.sentence import SentenceEncoder
