@@ -18,9 +18,7 @@ import time
 from typing import Any
 
 from benchmarks.report import find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.synthetic import make_planted_tasks
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet, load_tasks, make_planted_tasks
 from robusttc.transfer.cost import estimate_cost
 from robusttc.transfer.measure import measure_transfer
 from robusttc.transfer.pairs import PairChoice, parse_pairs

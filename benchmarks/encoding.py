@@ -28,10 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
 from benchmarks.torch_training import pad_rows
-from robusttc.data.loading import load_tasks
-from robusttc.data.token_array import TokenArray
-from robusttc.data.tokens import Vocabulary
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import TokenArray, Vocabulary, load_tasks, load_word_vectors
 from robusttc.encoders import WordInputs
 from robusttc.models import ConvolutionLayer, TrainingSettings
 from robusttc.random import numpy_generator

@@ -81,7 +81,7 @@ def make_problems() -> Arrays:
     """Make the problems of bots175: sentence vectors, word numbers and word vectors."""
     from benchmarks.report import find_data
     from robusttc import load_tasks
-    from robusttc.data.taskset import TaskSet
+    from robusttc.data import TaskSet
     from robusttc.encoders import CnnEncoder, DenseInputs, SentenceEncoder, WordInputs
 
     tasks = load_tasks(find_data("bots175"))

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks
 from robusttc.models import Adam, Heads, TrainingSettings, draw_batches, new_head, new_layer, train_steps
 from robusttc.random import numpy_generator

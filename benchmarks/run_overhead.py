@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.records import Record
 from robusttc import TaskSet
-from robusttc.data.synthetic.planted import make_planted_tasks
+from robusttc.data import make_planted_tasks
 from robusttc.jobs import InProcessExecutor, Job, Result, Runner
 from robusttc.jobs.job import Outcome
 from robusttc.jobs.processes import ProcessExecutor

@@ -28,9 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
 from benchmarks.training import GLOVE, bootstrap_interval
-from robusttc.data.loading import load_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, PreparedTasks, SentenceEncoder
 from robusttc.models import HEAD_C, TrainingSettings, add_converged_head, fit_softmax, train_single_task
 from robusttc.random import numpy_generator

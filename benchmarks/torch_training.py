@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders import DenseInputs, FrozenInputs, WordInputs
 from robusttc.models import (
     ConvolutionLayer,

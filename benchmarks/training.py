@@ -26,9 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
 from benchmarks.torch_training import train_with_torch
-from robusttc.data.loading import load_tasks
-from robusttc.data.tokens import Vocabulary
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import Vocabulary, load_tasks, load_word_vectors
 from robusttc.encoders import WordInputs
 from robusttc.models import TrainedModel, TrainingSettings, train_model
 from robusttc.random import numpy_generator

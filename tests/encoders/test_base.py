@@ -14,10 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.token_array import TokenArray
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import Task, TaskSet, TokenArray, Vocabulary
 from robusttc.encoders import (
     ENCODER_NAMES,
     CnnEncoder,

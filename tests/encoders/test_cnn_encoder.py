@@ -14,11 +14,7 @@ from safetensors.numpy import load_file
 from sklearn.decomposition import PCA
 from tokenizers import Tokenizer
 
-from robusttc.data.packed import PackedStrings
-from robusttc.data.task import SPLITS, Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import tokenize
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import SPLITS, Task, TaskSet, load_word_vectors, tokenize
 from robusttc.encoders import (
     CnnEncoder,
     DenseInputs,
@@ -105,7 +101,7 @@ def test_other_tasks_and_test_rows_change_no_vector(vector_file: Path) -> None:
 
 
 def test_a_text_without_tokens_is_one_padding_word() -> None:
-    texts = PackedStrings.pack([" ", "hello"])
+    texts = [" ", "hello"]
     codes = np.array([0, 1], dtype=np.int32)
     task = Task.from_codes("blank", texts, ("x", "y"), codes, SPLITS, np.zeros(2, dtype=np.int8))
     inputs = CnnEncoder().prepare(TaskSet([task])).inputs

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, FeatureEncoder, load_encoder
 from robusttc.errors import DataError, UsageError
 from robusttc.progress import ProgressEvent

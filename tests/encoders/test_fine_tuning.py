@@ -17,15 +17,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.encoders import (
-    DenseInputs,
-    SentenceEncoder,
-    VectorCache,
-    fine_tuning,
-    fine_tuning_training,
-)
+from robusttc.data import Task, TaskSet
+from robusttc.encoders import DenseInputs, SentenceEncoder, VectorCache, fine_tuning, fine_tuning_training
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.encoders.fine_tuning_batches import draw_batch
 from robusttc.encoders.fine_tuning_changes import write_changes
@@ -508,8 +501,8 @@ def test_a_folder_that_is_there(encoder: SentenceEncoder, tmp_path: Path) -> Non
 
 KILLED_RUN = """
 import json, os, signal, sys
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task
+from robusttc.data import TaskSet
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.encoders import SentenceEncoder

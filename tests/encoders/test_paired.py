@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, FeatureEncoder, PairedEncoder, load_encoder
 from robusttc.errors import UsageError
 

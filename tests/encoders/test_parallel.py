@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FeatureEncoder, PairedEncoder, VectorCache, encode_with, parallel
 from robusttc.errors import DataError
 from robusttc.jobs import Job, Result, Runner, Shared

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import RemoteEncoder, VectorCache, remote
 from robusttc.errors import UsageError, WorkError
 

@@ -16,8 +16,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tiny_model import change_json, copy_small_files, write_tiny_model
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, SentenceEncoder, VectorCache, load_encoder
 from robusttc.encoders.model_folder import hash_model_folder
 from robusttc.errors import DataError, DataWarning, StoreError, UsageError

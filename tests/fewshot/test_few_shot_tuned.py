@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.encoders import (
-    DenseInputs,
-    PairedEncoder,
-    SentenceEncoder,
-    fine_tuning,
-)
+from robusttc.data import Task, TaskSet
+from robusttc.encoders import DenseInputs, PairedEncoder, SentenceEncoder, fine_tuning
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import default_settings

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.errors import UsageError
 from robusttc.learning.folds import deal_folds
 

@@ -10,7 +10,7 @@ from benchmarks.torch_training import train_with_torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders import DenseInputs, FrozenInputs, WordInputs
 from robusttc.errors import DataError, RobustTCError, UsageError
 from robusttc.models import (

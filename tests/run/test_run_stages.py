@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tiny_run
 
-from robusttc.data.loading import load_tasks
+from robusttc.data import load_tasks
 from robusttc.encoders import SentenceEncoder, VectorCache
 from robusttc.errors import StoreError
 from robusttc.jobs import Runner

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from robusttc.cli import main
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.encoders.model_folder import default_model_folder
 from robusttc.errors import WorkError
 from robusttc.jobs import InProcessExecutor, Job, Result

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.packed import PackedStrings
-from robusttc.data.task import SPLITS, Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import SPLITS, Task, TaskSet
 from robusttc.encoders import Encoder, FeatureEncoder, PreparedTasks
 from robusttc.errors import DataError, RobustTCError, UnknownTaskError, UsageError
 from robusttc.models import TrainingSettings
@@ -291,9 +289,7 @@ def test_text_without_tokens_counts_as_one_padding_word(kind: str) -> None:
     """No text that a task takes is empty to the tokenizer, so one is put in past the checks."""
     first, second = tuple(word_tasks(2))
     texts = [" ", *list(first.texts)[1:]]
-    blank = Task.from_codes(
-        "blank", PackedStrings.pack(texts), first.label_names, first.label_codes, SPLITS, first.split_codes
-    )
+    blank = Task.from_codes("blank", texts, first.label_names, first.label_codes, SPLITS, first.split_codes)
     scores = measure_transfer(TaskSet([blank, second]), encoder="cnn", settings=SETTINGS, kind=kind)
     assert np.isfinite(scores.score).all()
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import tokenize
+from robusttc.data import Task, TaskSet, tokenize
 from robusttc.errors import DataError, UsageError
 from robusttc.transfer.overlap import normalise_text, text_overlap, word_overlap
 

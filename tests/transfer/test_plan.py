@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import CnnEncoder, DenseInputs, FeatureEncoder, WordInputs
 from robusttc.errors import DataError
 from robusttc.transfer.pairs import PairList

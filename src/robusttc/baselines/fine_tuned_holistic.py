@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from robusttc.baselines.source_encoder import SourceBaseline
 from robusttc.baselines.task_model import Floats, normalise_shares
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.models import Layer, fit_softmax, multiply_rows
 from robusttc.multitask.components import train_copies

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.task_model import Floats, normalise_shares, require_vectors
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.models import fit_softmax, multiply_rows
 from robusttc.random import RandomState
@@ -50,7 +50,7 @@ class LogisticRegressionBaseline(OwnTaskBaseline):
 
     Examples
     --------
-    >>> from robusttc.data.taskset import TaskSet
+    >>> from robusttc.data import TaskSet
     >>> from robusttc.encoders import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> baseline = LogisticRegressionBaseline(FeatureEncoder({"acme": np.eye(2)})).fit(TaskSet([task]))

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.baselines.task_model import Floats, Predictor, TaskModel, training_part
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, make_encoder
 from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.progress import Progress, report

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.baselines.own_task import OwnTaskBaseline
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
 from robusttc.models import HEAD_C, TrainedModel, TrainingSettings, train_single_task

@@ -28,10 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.task import is_unicode
-from robusttc.data.taskset import TaskSet
-from robusttc.data.token_array import TokenArray
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import TaskSet, TokenArray, Vocabulary, is_unicode
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, nearest_name, quote
 from robusttc.progress import Progress, report
 
@@ -381,20 +378,20 @@ def distinct_texts(
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["yo", "hi"], ["x", "y"]), Task("b", ["hi"], ["z"])])
     >>> texts, text_index = distinct_texts(tasks)
     >>> texts, text_index["a"].tolist(), text_index["b"].tolist()
     (['hi', 'yo'], [1, 0], [0])
     """
-    rows = {task.name: np.arange(len(task)) if splits is None else task.rows(*splits) for task in tasks}
-    texts = sorted({text for task in tasks for text in task.texts.take(rows[task.name])})
+    rows = {task.name: range(len(task)) if splits is None else task.rows(*splits).tolist() for task in tasks}
+    texts = sorted({task.texts[row] for task in tasks for row in rows[task.name]})
     index_of = {text: index for index, text in enumerate(texts)}
     text_index: dict[str, NDArray[np.int64]] = {}
     for task in tasks:
         chosen = rows[task.name]
         text_index[task.name] = np.full(len(task), -1, dtype=np.int64)
-        text_index[task.name][chosen] = [index_of[text] for text in task.texts.take(chosen)]
+        text_index[task.name][chosen] = [index_of[task.texts[row]] for row in chosen]
     return texts, text_index
 
 

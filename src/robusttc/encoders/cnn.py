@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.chunks import encode_blocks
-from robusttc.data.tokens import PADDING_WORD, UNKNOWN_WORD, TokenArray, Vocabulary
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import PADDING_WORD, UNKNOWN_WORD, TokenArray, Vocabulary, encode_blocks, load_word_vectors
 from robusttc.encoders.base import Arrays, Encoder, PreparedTasks, WordInputs
 from robusttc.encoders.model_folder import default_model_folder, hash_model_folder
 from robusttc.errors import DataError, UsageError, WordVectorsError, quote
@@ -50,8 +48,8 @@ class CnnEncoder(Encoder):
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
-    >>> from robusttc.data.taskset import TaskSet
+    >>> from robusttc.data import Task
+    >>> from robusttc.data import TaskSet
     >>> prepared = CnnEncoder().prepare(TaskSet([Task("a", ["Hello you", "hello"], ["x", "y"])]))
     >>> prepared.inputs.tokens.lengths.tolist(), prepared.text_index["a"].tolist()
     ([2, 1], [0, 1])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.base import Arrays, DenseInputs, Encoder, PreparedTasks
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.params import Integer, Nothing, check_param
@@ -30,7 +30,7 @@ class FeatureEncoder(Encoder):
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["first", "second"], ["x", "y"])])
     >>> encoder = FeatureEncoder({"a": [[1.0, 2.0], [3.0, 4.0]]})
     >>> encoder.prepare(tasks).inputs.matrix.shape, encoder.read([[5.0, 6.0]]).matrix.tolist()

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
-from robusttc.encoders.base import (
-    Arrays,
-    DenseInputs,
-    Encoder,
-    FrozenInputs,
-    PreparedTasks,
-    load_encoder,
-)
+from robusttc.data import TaskSet
+from robusttc.encoders.base import Arrays, DenseInputs, Encoder, FrozenInputs, PreparedTasks, load_encoder
 from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress
 
@@ -37,7 +30,7 @@ class PairedEncoder(Encoder):
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> tasks = TaskSet([Task("a", ["first", "second"], ["x", "y"])])
     >>> encoder = PairedEncoder(FeatureEncoder({"a": np.eye(2)}), FeatureEncoder({"a": np.ones((2, 1))}))

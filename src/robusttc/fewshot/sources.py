@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FeatureEncoder, FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
 from robusttc.learning.label_words import carries_words, label_words

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.errors import UsageError, quote
 from robusttc.models.layers import Gradients, RowGradients, compiled, multiply_rows
@@ -62,7 +62,7 @@ class ConvolutionLayer:
 
     Examples
     --------
-    >>> from robusttc.data.token_array import TokenArray
+    >>> from robusttc.data import TokenArray
     >>> inputs = WordInputs(TokenArray([1, 2], [0, 2]), np.array([[0], [1], [3]], dtype=np.float32))
     >>> layer = ConvolutionLayer(np.ones((3, 1, 1), np.float32), np.zeros(1, np.float32))
     >>> layer.represent(inputs).tolist()

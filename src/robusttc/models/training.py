@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.models.convolution import ConvolutionLayer
@@ -585,7 +585,7 @@ def train_single_task(
 
     Examples
     --------
-    >>> from robusttc.data.taskset import TaskSet
+    >>> from robusttc.data import TaskSet
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> prepared = FeatureEncoder({"acme": np.eye(2)}).prepare(TaskSet([task]))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
@@ -105,7 +105,7 @@ class ClusterMultiTask:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders import FeatureEncoder
     >>> rows = np.repeat(np.eye(4), 6, axis=0)
     >>> names = ["a", "b", "c"]

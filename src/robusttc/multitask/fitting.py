@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.jobs import Result
 from robusttc.learning.bench import Bench, need, warn_of_tasks

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import Vocabulary
 from robusttc.encoders import Encoder, WordEncoder, load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.jobs import Result

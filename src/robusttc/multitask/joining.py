@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
 from robusttc.jobs import Job, Result
 from robusttc.learning.bench import name_tasks

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.clustering import StopRule
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import DenseInputs, Encoder, distinct_texts, encode_with, make_encoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot

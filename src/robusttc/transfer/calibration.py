@@ -19,9 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.packed import PackedStrings
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import PreparedTasks, WordInputs
 from robusttc.models import TrainingSettings
 from robusttc.transfer.blocks import score_block
@@ -170,7 +168,7 @@ def shorten(task: Task, max_rows: int = MAX_ROWS) -> Task:
     kept = np.unique(np.concatenate([train[firsts], rows[even]]))
     return Task.from_codes(
         task.name,
-        PackedStrings.pack(list(task.texts.take(kept))),
+        task.texts_at(kept),
         task.label_names,
         task.label_codes[kept],
         task.split_names,
@@ -248,7 +246,7 @@ def texts_of_items(tasks: TaskSet, prepared: PreparedTasks) -> NDArray[np.object
     texts = np.full(len(prepared.inputs), "", dtype=object)
     for task in tasks:
         rows = task.rows("train", "valid")
-        texts[prepared.items_of(task.name, rows)] = list(task.texts.take(rows))
+        texts[prepared.items_of(task.name, rows)] = list(task.texts_at(rows))
     return texts
 
 

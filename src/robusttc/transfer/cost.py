@@ -14,7 +14,7 @@ from os import PathLike
 
 import numpy as np
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import (
     CnnEncoder,
     DenseInputs,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder, resolve_device
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.jobs import Runner, make_executor

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import Task, TaskSet, Vocabulary
 from robusttc.errors import DataError, quote
 
 __all__ = ["normalise_text", "text_overlap", "word_overlap"]
@@ -128,7 +126,7 @@ def chosen_texts(task: Task, splits: Sequence[str]) -> list[str]:
             expected=f"rows in {' or '.join(splits)}",
             todo="leave the task out, or choose other splits",
         )
-    return list(task.texts.take(rows))
+    return list(task.texts_at(rows))
 
 
 def count_matrix(columns: Sequence[Sequence[int] | NDArray[np.int32]], width: int) -> sparse.csr_array:

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.random import numpy_generator

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.models import TrainedModel
 from robusttc.multitask.components import OwnModel, fit_own
