@@ -132,7 +132,7 @@ class ConvolutionLayer:
         place_of = np.full(len(vectors), -1, dtype=np.int32)
         local, starts, words = gather_batch(tokens.ids, tokens.offsets, np.arange(len(tokens)), place_of)
         no_positions = np.empty((0, 0), dtype=np.int32)
-        return self._convolve(local, starts, vectors[np.append(words, 0)], multiply_rows, no_positions)
+        return self._convolve(local, starts, vectors[words], multiply_rows, no_positions)
 
     def forward(self, inputs: FrozenInputs, rows: Numbers) -> Floats:
         """Return the representation of a batch, and keep what `backward` needs."""
@@ -142,7 +142,7 @@ class ConvolutionLayer:
         self._local, self._starts, self._words = gather_batch(
             tokens.ids, tokens.offsets, rows, self._place_of
         )
-        self._chosen = vectors[np.append(self._words, 0)]
+        self._chosen = vectors[self._words]
         self._positions = np.empty((len(rows), self.width), dtype=np.int32)
         self._representation = self._convolve(
             self._local, self._starts, self._chosen, np.matmul, self._positions
@@ -159,7 +159,7 @@ class ConvolutionLayer:
             values = np.empty_like(self._chosen)
             vector_gradients(*batch, self.filters, before, values)
             trained = self._words != 0  # the padding stays zero
-            gradients["vectors"] = RowGradients(self._words[trained], values[:-1][trained])
+            gradients["vectors"] = RowGradients(self._words[trained], values[trained])
         return gradients
 
     def _convolve(
@@ -170,10 +170,10 @@ class ConvolutionLayer:
         product: Callable[[Floats, Floats], Floats],
         positions: WordIds,
     ) -> Floats:
-        """Convolve gathered texts; `vectors` are those of their distinct words, and last the padding's."""
+        """Convolve gathered texts; `vectors` are those of their distinct words."""
         result = np.empty((len(starts) - 1, self.width), dtype=np.float32)
         after = self.window - 1 - self.window // 2
-        n_fitting = MAX_TABLE_BYTES // (4 * self.window * len(vectors))
+        n_fitting = MAX_TABLE_BYTES // (4 * self.window * max(1, len(vectors)))
         n_blocks = -(-self.width // max(1, n_fitting))
         for block in np.array_split(np.arange(self.width), n_blocks):
             first, last = int(block[0]), int(block[-1]) + 1
@@ -232,10 +232,20 @@ def gather_batch(
 
 
 @compiled
+def keep_larger(sums: Floats, added: Floats, position: np.int32, best: Floats, where: WordIds) -> None:
+    """Where sums + added exceed the best so far, they become the best."""
+    for f in range(len(best)):
+        value = sums[f] + added[f]
+        better = value > best[f]
+        best[f] = value if better else best[f]
+        where[f] = position if better else where[f]
+
+
+@compiled
 def max_over_time(
     local: WordIds,
     starts: Numbers,
-    table: Floats,  # (distinct words + 1, window x block): by place of the window; last the padding's zeros
+    table: Floats,  # (distinct words, window x block): for each place of the window the block's filters
     after: int,
     first: int,
     bias: Floats,  # (block,)
@@ -246,6 +256,7 @@ def max_over_time(
     n_block = len(bias)
     window = table.shape[1] // n_block
     open_sums = np.zeros((window, n_block), dtype=np.float32)
+    nothing = np.zeros(n_block, dtype=np.float32)
     best = np.empty(n_block, dtype=np.float32)
     where = np.empty(n_block, dtype=np.int32)
     for row in range(len(starts) - 1):
@@ -253,24 +264,21 @@ def max_over_time(
         open_sums[:] = 0.0
         best[:] = -np.inf if stop > start else 0.0
         where[:] = NOWHERE
-        # Before step t, slot s belongs to position t - after + s; past the end the last ones are completed.
-        for t in range(start, stop + after):
-            products = table[local[t] if t < stop else len(table) - 1]
-            position = np.int32(t - after)
-            if position >= start:
-                oldest = open_sums[0]
-                last = products[(window - 1) * n_block :]
-                for f in range(n_block):
-                    value = oldest[f] + last[f]
-                    better = value > best[f]
-                    best[f] = value if better else best[f]
-                    where[f] = position if better else where[f]
+        # Before step t, slot s has the sums of position t - after + s; the word at t completes the oldest.
+        for t in range(start, stop):
+            products = table[local[t]]
+            if t - after >= start:
+                keep_larger(
+                    open_sums[0], products[(window - 1) * n_block :], np.int32(t - after), best, where
+                )
             for slot in range(window - 1):
                 ahead = open_sums[slot]
                 behind = open_sums[slot + 1]
                 added = products[(window - 2 - slot) * n_block : (window - 1 - slot) * n_block]
                 for f in range(n_block):
                     ahead[f] = behind[f] + added[f]
+        for slot in range(max(0, start - stop + after), after):  # those that the end of the text completes
+            keep_larger(open_sums[slot], nothing, np.int32(stop - after + slot), best, where)
         for f in range(n_block):
             value = best[f] + bias[f]
             representation[row, first + f] = value if value > 0 else np.float32(0.0)
