@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,8 @@ def read_texts() -> list[str]:
 def make_encode(way: str) -> Callable[[list[str]], Any]:
     """Return what turns texts into vectors in one way; nothing is cached."""
     if way == "old":  # the names of version 0.1
-        from robusttc.encoders.sentence_model import load_sentence_model
-        from robusttc.encoders.sentence_vectors import encode_sentences
-
-        model = load_sentence_model(device="cpu")
+        model = import_module("robusttc.encoders.sentence_model").load_sentence_model(device="cpu")
+        encode_sentences = import_module("robusttc.encoders.sentence_vectors").encode_sentences
         return lambda texts: encode_sentences(model, texts)
     from robusttc.encoders import SentenceEncoder, make_encoder
 

@@ -33,6 +33,7 @@ from robusttc.data.taskset import TaskSet
 from robusttc.data.token_array import TokenArray
 from robusttc.data.tokens import Vocabulary
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, nearest_name, quote
+from robusttc.params import Integer
 from robusttc.progress import Progress, report
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class Encoder(ABC):
 
     name: str = "custom"
     cache: VectorCache | None = None
+    _dimension: int | None = None  # of the vectors, as far as it is known
 
     @property
     def fingerprint(self) -> str:
@@ -276,6 +278,8 @@ class Encoder(ABC):
             Progress callback, counted in texts.
         """
         if not texts:
+            if self._dimension is not None:  # without loading a model
+                return DenseInputs(np.empty((0, self._dimension), dtype=np.float32))
             return self._inputs(PROBES[:1]).take([])
         if self.cache is None:
             report(progress, f"{self.name} vectors", 0, len(texts), "texts")
@@ -293,6 +297,8 @@ class Encoder(ABC):
                 advance=advance,
             )
             inputs = DenseInputs(matrix)
+        if isinstance(inputs, DenseInputs):
+            self._dimension = inputs.dimension
         report(progress, f"{self.name} vectors", len(texts), len(texts), "texts")
         return inputs
 
@@ -518,6 +524,8 @@ def load_encoder(
         raise StoreError(
             "the description of the encoder is damaged", where=quote(name), got=f"{error}"
         ) from error
+    if Integer(1).accepts(settings.get("dimension")):
+        encoder._dimension = settings["dimension"]
     expected = settings.get("fingerprint")
     if expected is None:
         return encoder
