@@ -46,8 +46,8 @@ def make_encode(way: str) -> Callable[[list[str]], Any]:
     """Return what turns texts into vectors in one way; nothing is cached."""
     if way == "old":  # the names of version 0.1
         model = import_module("robusttc.encoders.sentence_model").load_sentence_model(device="cpu")
-        encode = import_module("robusttc.encoders.sentence_vectors").encode_sentences
-        return lambda texts: encode(model, texts)
+        encode_sentences = import_module("robusttc.encoders.sentence_vectors").encode_sentences
+        return lambda texts: encode_sentences(model, texts)
     from robusttc.encoders import SentenceEncoder, make_encoder
 
     if way == "library":

@@ -390,7 +390,7 @@ def test_a_cache_can_be_sent_to_a_worker(tmp_path: Path, kind: str) -> None:
 
 def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROBUSTTC_CACHE", str(tmp_path))
-    assert default_cache_folder() == tmp_path / "vectors" == VectorCache().folder
+    assert default_cache_folder() == tmp_path / "vectors" == cache.default_cache().folder
     assert cache.default_cache() is cache.default_cache()
     monkeypatch.delenv("ROBUSTTC_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

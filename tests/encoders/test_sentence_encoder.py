@@ -140,9 +140,16 @@ def test_very_long_texts_are_cut(tiny_folder: Path) -> None:
     assert_same_vectors(encoder.encode(texts), np.asarray(encoder.load().transformer.encode(texts)))
 
 
-def test_no_texts(encoder: SentenceEncoder) -> None:
+def test_no_texts(encoder: SentenceEncoder, calls: list[str]) -> None:
     assert encoder.encode([]).shape == (0, 384)
-    assert len(encoder.read([])) == 0
+    encoder.prepare(TASKS)
+    settings, arrays = encoder.describe()
+    calls.clear()
+    for one in (encoder, load_encoder(settings, arrays)):
+        nothing = one.read([])
+        assert isinstance(nothing, DenseInputs)
+        assert nothing.matrix.shape == (0, 384)
+    assert not calls  # a saved model answers without loading
 
 
 @pytest.mark.parametrize(

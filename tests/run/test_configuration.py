@@ -90,10 +90,16 @@ def test_nothing_can_be_changed_afterwards() -> None:
         ("clusters: yes", ["clusters cannot be used", "True"]),
         ("pairs: many", ["pairs cannot be used", "auto, all, or a number of scores"]),
         ("private: [no]", ["private cannot be used", "[False]", "a list of task names"]),
-        ("encoder: cnm", ["encoder cannot be used", "sentence or cnn"]),
+        (
+            "encoder: cnm",
+            ["encoder cannot be used", "sentence, static, multilingual, both, cnn"],
+        ),
         ("encoder: cnn\ntune: encoder", ["only the encoder sentence can be tuned", "line 1", "line 2"]),
         ("vectors: glove.txt", ["word vectors are for the encoder cnn"]),
-        ("encoder: cnn\nmodel: minilm", ["a sentence model is for the encoder sentence"]),
+        (
+            "encoder: cnn\nmodel: minilm",
+            ["a sentence model is for the encoders sentence, static"],
+        ),
         ("- a", ["no mapping"]),
         ("seed: [", ["this is not YAML", "line "]),
         ("seed: \x01", ["this is not YAML"]),

@@ -205,7 +205,10 @@ def test_a_person_is_asked_before_hours_of_work(
         (["--executor", "spark"], "expected local or ray"),
         (["--seed", "-1"], "option --seed"),
         (["--config", "no.yaml"], "no.yaml: the configuration file cannot be read"),
-        (["--encoder", "cnn", "--model", "x"], "a sentence model is for the encoder sentence"),
+        (
+            ["--encoder", "cnn", "--model", "x"],
+            "a sentence model is for the encoders sentence, static",
+        ),
         (["--split-value", "="], "--split-value cannot be read"),
         (["--delimiter", "ab"], "the delimiter cannot be used"),
     ],

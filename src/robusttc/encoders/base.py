@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data import TaskSet, TokenArray, Vocabulary, is_unicode
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, nearest_name, quote
+from robusttc.params import Integer
 from robusttc.progress import Progress, report
 
 if TYPE_CHECKING:
@@ -236,6 +237,7 @@ class Encoder(ABC):
 
     name: str = "custom"
     cache: VectorCache | None = None
+    _dimension: int | None = None  # of the vectors, as far as it is known
 
     @property
     def fingerprint(self) -> str:
@@ -273,6 +275,8 @@ class Encoder(ABC):
             Progress callback, counted in texts.
         """
         if not texts:
+            if self._dimension is not None:  # without loading a model
+                return DenseInputs(np.empty((0, self._dimension), dtype=np.float32))
             return self._inputs(PROBES[:1]).take([])
         if self.cache is None:
             report(progress, f"{self.name} vectors", 0, len(texts), "texts")
@@ -290,6 +294,8 @@ class Encoder(ABC):
                 advance=advance,
             )
             inputs = DenseInputs(matrix)
+        if isinstance(inputs, DenseInputs):
+            self._dimension = inputs.dimension
         report(progress, f"{self.name} vectors", len(texts), len(texts), "texts")
         return inputs
 
@@ -515,6 +521,8 @@ def load_encoder(
         raise StoreError(
             "the description of the encoder is damaged", where=quote(name), got=f"{error}"
         ) from error
+    if Integer(1).accepts(settings.get("dimension")):
+        encoder._dimension = settings["dimension"]
     expected = settings.get("fingerprint")
     if expected is None:
         return encoder

@@ -1,8 +1,8 @@
 """Vectors that are computed once: kept on disk by model and text, for this run and all later ones.
 
 The cache may be deleted at any time, so nothing that happens to it stops a run. A damaged file is renamed
-away; where the disk cannot be written, vectors are held in memory until the process ends. Either is
-reported once, by a warning.
+away; where the disk cannot be written, vectors are held in memory until the process ends. Either is reported
+once, by a warning.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sqlite3
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +30,23 @@ from robusttc.params import Integer, check_param
 __all__ = ["CACHE_VARIABLE", "VectorCache", "default_cache", "default_cache_folder"]
 
 CACHE_VARIABLE = "ROBUSTTC_CACHE"
-DEFAULT_MAX_BYTES = 2 * 2**30
+MAX_BYTES = 2 * 2**30
 # Texts that are encoded and stored together: what a killed process loses at most.
 BLOCK_TEXTS = 1_024
 QUERY_KEYS = 500
-BUSY_TIMEOUT_S = 30.0
 PAGE_BYTES = 16_384  # a page of SQLite's usual size would be a quarter empty with rows of 384 floats
 FULL_SHARE = 0.8  # what an eviction leaves, so that the next one is some time away
-SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS vectors (age INTEGER PRIMARY KEY, model BLOB NOT NULL, text BLOB NOT NULL,"
-    " vector BLOB NOT NULL, UNIQUE (text, model))"
-)
-DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+SETUP = f"""
+PRAGMA page_size = {PAGE_BYTES};
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;  -- a killed process loses nothing committed, a power cut perhaps the last blocks
+PRAGMA wal_autocheckpoint = {2**22 // PAGE_BYTES};
+PRAGMA journal_size_limit = {2**22};
+CREATE TABLE IF NOT EXISTS vectors (
+    age INTEGER PRIMARY KEY, model BLOB NOT NULL, text BLOB NOT NULL, vector BLOB NOT NULL,
+    UNIQUE (text, model)
+);
+"""
 
 Floats = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -68,18 +73,14 @@ def default_cache_folder() -> Path:
 
 
 def default_cache() -> VectorCache:
-    """Return the cache in the user's cache folder; one object per process and folder."""
+    """Return the cache in the user's cache folder: one object per process, whatever encoder asks."""
     return shared_cache(default_cache_folder())
 
 
 @cache
 def shared_cache(folder: Path) -> VectorCache:
-    """Return one cache per folder, so that what it cannot write is held in memory for all stages of a run."""
+    """Return one cache per folder, so that what cannot be written is in memory for all stages of a run."""
     return VectorCache(folder)
-
-
-class DamagedFile(sqlite3.DatabaseError):
-    """The file is a database, but not what was written to it."""
 
 
 class VectorCache:
@@ -88,9 +89,9 @@ class VectorCache:
     Parameters
     ----------
     folder
-        Where the file is; None is `default_cache_folder`.
+        Where the file is; None holds vectors in memory.
     max_bytes
-        The largest size of the file, from 1 up. Beyond it, the oldest vectors are deleted.
+        The largest size, from 1 up. Beyond it, the oldest vectors are deleted.
 
     Examples
     --------
@@ -103,42 +104,40 @@ class VectorCache:
     ['b']
     """
 
-    def __init__(
-        self, folder: str | os.PathLike[str] | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
-    ) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, *, max_bytes: int = MAX_BYTES) -> None:
         check_param("max_bytes", max_bytes, Integer(1))
-        self.folder: Path | None = default_cache_folder() if folder is None else Path(folder).expanduser()
+        self.folder = None if folder is None else Path(folder).expanduser()
         self.max_bytes = int(max_bytes)
-        self._keeps = True
-        self._memory: dict[tuple[bytes, bytes], Floats] = {}
-        self._connection: tuple[int, sqlite3.Connection] | None = None
-        self._lock = threading.RLock()
+        self.keeps = True
+        self._start()
 
     @classmethod
     def in_memory(cls) -> VectorCache:
-        """Return a cache that holds vectors in memory and writes nothing to disk."""
-        made = cls(".")
-        made.folder = None
-        return made
+        """Return a cache that writes nothing to disk."""
+        return cls(None)
 
     @classmethod
     def disabled(cls) -> VectorCache:
         """Return a cache that keeps nothing: every vector is computed each time it is needed."""
-        made = cls.in_memory()
-        made._keeps = False
+        made = cls(None)
+        made.keeps = False
         return made
 
-    @property
-    def keeps(self) -> bool:
-        """Whether vectors are kept at all."""
-        return self._keeps
+    def _start(self) -> None:
+        self._memory: dict[tuple[bytes, bytes], Floats] = {}
+        self._connection: tuple[int, sqlite3.Connection] | None = None  # with the process that opened it
+        self._lock = threading.RLock()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Another process opens the file for itself; what is in memory stays here.
-        return rebuild, (self.folder, self.max_bytes, self._keeps)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "max_bytes": self.max_bytes, "keeps": self.keeps}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Another process opens the file for itself.
+        self.__dict__.update(state)
+        self._start()
 
     def __repr__(self) -> str:
-        where = repr(str(self.folder)) if self.folder else "in memory" if self._keeps else "disabled"
+        where = repr(str(self.folder)) if self.folder else "in memory" if self.keeps else "disabled"
         return f"VectorCache({where})"
 
     def get_or_compute(
@@ -164,17 +163,16 @@ class VectorCache:
         keep
             Whether computed vectors are kept. Without, nothing is written.
         advance
-            Called with the number of distinct texts done after every block.
+            Called with the number of distinct texts done, before every block.
 
         Raises
         ------
         UsageError
             If `compute` does not return one vector per text.
         """
-        distinct = list(dict.fromkeys(texts))
-        found = dict(self._read(fingerprint, distinct, may_create=keep))
+        found = self._read(fingerprint, texts, may_create=keep)
         # Encoders batch texts of one length, so neighbours in a block should be of similar length.
-        missing = sorted((text for text in distinct if text not in found), key=len, reverse=True)
+        missing = sorted((text for text in dict.fromkeys(texts) if text not in found), key=len, reverse=True)
         n_found = len(found)
         for start in range(0, len(missing), BLOCK_TEXTS):
             if advance is not None:
@@ -194,31 +192,30 @@ class VectorCache:
 
     def find_missing(self, fingerprint: str, texts: Sequence[str]) -> list[str]:
         """Return the distinct texts that have no vector yet; no file is created."""
-        distinct = list(dict.fromkeys(texts))
-        found = {text for text, _ in self._read(fingerprint, distinct, may_create=False)}
-        return [text for text in distinct if text not in found]
+        found = self._read(fingerprint, texts, may_create=False)
+        return [text for text in dict.fromkeys(texts) if text not in found]
 
     def put(self, fingerprint: str, texts: Sequence[str], vectors: Floats) -> None:
         """Keep the vectors of texts; those that are there already stay as they are."""
-        if not self._keeps:
+        if not self.keeps:
             return
-        model = hash_model(fingerprint)
-        rows = [(model, hash_text(text)) for text in texts]
-        blobs = np.ascontiguousarray(vectors, dtype="<f4")
+        model = hash_of("model", fingerprint)
+        keys = [(model, hash_of("text", text)) for text in texts]
+        rows = np.array(vectors, dtype="<f4")
 
         def write(database: sqlite3.Connection) -> bool:
             with database:  # one transaction
                 database.executemany(
                     "INSERT OR IGNORE INTO vectors (model, text, vector) VALUES (?, ?, ?)",
-                    [(*key, blob.tobytes()) for key, blob in zip(rows, blobs, strict=True)],
+                    [(*key, row.tobytes()) for key, row in zip(keys, rows, strict=True)],
                 )
                 delete_oldest(database, self.max_bytes)
             return True
 
         if not self._attempt(write):
             with self._lock:
-                self._memory.update(zip(rows, np.array(vectors, dtype=np.float32), strict=True))
-                while len(self._memory) * vectors.shape[1] * 4 > self.max_bytes:
+                self._memory.update(zip(keys, rows, strict=True))
+                while len(self._memory) * rows.shape[1] * 4 > self.max_bytes:
                     del self._memory[next(iter(self._memory))]
 
     def erase(self, texts: Sequence[str]) -> None:
@@ -232,16 +229,15 @@ class VectorCache:
         >>> cache.find_missing("my model", ["a", "b"])
         ['a']
         """
-        hashes = {hash_text(text) for text in texts}
+        hashes = {hash_of("text", text) for text in texts}
         with self._lock:
             self._memory = {key: vector for key, vector in self._memory.items() if key[1] not in hashes}
 
-        def delete(database: sqlite3.Connection) -> bool:
+        def delete(database: sqlite3.Connection) -> None:
             database.execute("PRAGMA secure_delete = ON")  # overwrites the numbers
             with database:
                 database.executemany("DELETE FROM vectors WHERE text = ?", [(key,) for key in hashes])
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            return True
 
         if self._has_file():
             self._attempt(delete)
@@ -256,42 +252,42 @@ class VectorCache:
     def _has_file(self) -> bool:
         return self.folder is not None and file_in(self.folder).exists()
 
-    def _read(
-        self, fingerprint: str, texts: Sequence[str], *, may_create: bool
-    ) -> Iterator[tuple[str, Floats]]:
-        model = hash_model(fingerprint)
-        text_of = {hash_text(text): text for text in texts}
-        for key, text in text_of.items():
-            if (model, key) in self._memory:
-                yield text, self._memory[model, key]
+    def _read(self, fingerprint: str, texts: Sequence[str], *, may_create: bool) -> dict[str, Floats]:
+        model = hash_of("model", fingerprint)
+        text_of = {hash_of("text", text): text for text in dict.fromkeys(texts)}
+        found = {
+            text: self._memory[model, key] for key, text in text_of.items() if (model, key) in self._memory
+        }
 
-        def read(database: sqlite3.Connection) -> list[tuple[bytes, bytes]]:
+        def read(database: sqlite3.Connection) -> dict[str, Floats]:
             keys, rows = list(text_of), []
             for start in range(0, len(keys), QUERY_KEYS):
                 some = keys[start : start + QUERY_KEYS]
                 marks = ",".join("?" * len(some))
                 query = f"SELECT text, vector FROM vectors WHERE model = ? AND text IN ({marks})"  # noqa: S608
                 rows += database.execute(query, [model, *some]).fetchall()
-            lengths = {len(blob) for _, blob in rows}
-            if len(lengths) > 1 or any(length % 4 for length in lengths):
-                raise DamagedFile("vectors of one model differ in length")
-            if not np.isfinite(np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4")).all():
-                raise DamagedFile("a number is not finite")
-            return rows
+            if not rows:
+                return {}
+            if len({len(blob) for _, blob in rows}) > 1:
+                raise sqlite3.DatabaseError("vectors of one model differ in length")
+            matrix = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4").reshape(len(rows), -1)
+            if not np.isfinite(matrix).all():
+                raise sqlite3.DatabaseError("a number is not finite")
+            return {text_of[key]: vector for (key, _), vector in zip(rows, matrix, strict=True)}
 
-        rows = self._attempt(read) if may_create or self._has_file() else None
-        for key, blob in rows or ():
-            yield text_of[key], np.frombuffer(blob, dtype="<f4")
+        if may_create or self._has_file():
+            found.update(self._attempt(read) or {})
+        return found
 
     def _attempt(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
         """Work with the file: on damage once more with a new one, on other errors go on without a file."""
         with self._lock:
             for _ in range(2):
                 if self.folder is None:
-                    return None
+                    break
                 try:
                     return work(self._open(self.folder))
-                except (sqlite3.Error, OSError) as error:
+                except (sqlite3.Error, OSError, ValueError) as error:
                     self.close()
                     if is_damage(error):
                         self._rename_damaged(self.folder, error)
@@ -310,15 +306,9 @@ class VectorCache:
         # Only if it is new: closing a file that SQLite has open in this process would release its locks.
         with suppress(FileExistsError):
             os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-        database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+        database = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
         self._connection = os.getpid(), database
-        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        database.execute("PRAGMA journal_mode = WAL")
-        # A killed process loses nothing committed; a power cut may lose the last blocks.
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.execute(f"PRAGMA wal_autocheckpoint = {2**22 // PAGE_BYTES}")
-        database.execute(f"PRAGMA journal_size_limit = {2**22}")
-        database.execute(SCHEMA)
+        database.executescript(SETUP)
         return database
 
     def _rename_damaged(self, folder: Path, error: Exception) -> None:
@@ -345,47 +335,31 @@ class VectorCache:
         )
 
 
-def rebuild(folder: Path | None, max_bytes: int, keeps: bool) -> VectorCache:
-    """Return a cache as it was in another process."""
-    made = VectorCache("." if folder is None else folder, max_bytes=max_bytes)
-    made.folder, made._keeps = folder, keeps
-    return made
-
-
 def file_in(folder: Path) -> Path:
     """Return the path of the file; it has a folder of its own, so its log is renamed with it."""
     return folder / "store" / "vectors.sqlite"
 
 
-def hash_model(fingerprint: str) -> bytes:
-    """Hash the fingerprint of an encoder."""
-    return hashlib.blake2b(fingerprint.encode(), digest_size=16, person=b"robusttc-model").digest()
-
-
-def hash_text(text: str) -> bytes:
-    """Hash a text: the text itself is not in the file."""
-    digest = hashlib.blake2b(digest_size=16, person=b"robusttc-text")
-    digest.update(text.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+def hash_of(kind: str, value: str) -> bytes:
+    """Hash a fingerprint or a text; texts themselves are not in the file."""
+    content = value.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16, person=f"robusttc-{kind}".encode()).digest()
 
 
 def is_damage(error: Exception) -> bool:
     """Tell a file that is not a sound database of ours from a disk that cannot be used."""
-    code = getattr(error, "sqlite_errorcode", 0)
-    is_other_schema = code == sqlite3.SQLITE_ERROR and "no such" in str(error)
-    return isinstance(error, DamagedFile) or code & 0xFF in DAMAGE_CODES or is_other_schema
+    return type(error) in (sqlite3.DatabaseError, ValueError) or "no such" in str(error)
 
 
 def delete_oldest(database: sqlite3.Connection, max_bytes: int) -> None:
     """Delete the oldest vectors if the pages in use are more than the file may have."""
-    pages = {
-        name: int(database.execute(f"PRAGMA {name}").fetchone()[0])
-        for name in ("page_count", "freelist_count", "page_size")
-    }
-    size_bytes = (pages["page_count"] - pages["freelist_count"]) * pages["page_size"]
-    if size_bytes > max_bytes:
-        n_rows = int(database.execute("SELECT count(*) FROM vectors").fetchone()[0])
-        n_deleted = int(np.ceil(n_rows * (1 - FULL_SHARE * max_bytes / size_bytes)))
+    pages, free = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
+    )
+    share = FULL_SHARE * max_bytes / ((pages - free) * PAGE_BYTES)
+    if share < FULL_SHARE:
         database.execute(
-            "DELETE FROM vectors WHERE age IN (SELECT age FROM vectors ORDER BY age LIMIT ?)", (n_deleted,)
+            "DELETE FROM vectors WHERE age IN (SELECT age FROM vectors ORDER BY age LIMIT "
+            "(SELECT CAST(count(*) * ? AS INTEGER) + 1 FROM vectors))",
+            (1 - share,),
         )

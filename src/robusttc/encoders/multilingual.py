@@ -75,8 +75,9 @@ class MultilingualEncoder(Encoder):
         return np.asarray(load_model().encode([text[:MAX_CHARACTERS] for text in texts]), dtype=np.float32)
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the fingerprint."""
-        return {"encoder": "multilingual", "fingerprint": self.fingerprint}, {}
+        """Return the fingerprint and the length of the vectors."""
+        settings = {"encoder": "multilingual", "fingerprint": self.fingerprint, "dimension": self._dimension}
+        return settings, {}
 
     @classmethod
     def restore(

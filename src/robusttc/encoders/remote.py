@@ -208,7 +208,7 @@ class RemoteEncoder(Encoder):
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return where the service is and how it is called; never the key."""
         names = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
-        settings = {"encoder": "remote", "fingerprint": self.fingerprint}
+        settings = {"encoder": "remote", "fingerprint": self.fingerprint, "dimension": self._dimension}
         return {**settings, **{name: getattr(self, name) for name in names}}, {}
 
     @classmethod
@@ -217,8 +217,8 @@ class RemoteEncoder(Encoder):
     ) -> RemoteEncoder:
         """Return the encoder that was described."""
         del arrays, device
-        rest = {name: value for name, value in settings.items() if name not in ("encoder", "fingerprint")}
-        return cls(**rest)
+        known = ("encoder", "fingerprint", "dimension")
+        return cls(**{name: value for name, value in settings.items() if name not in known})
 
     def __repr__(self) -> str:
         return f"RemoteEncoder({self.url!r}{'' if self.model is None else f', model={self.model!r}'})"

@@ -206,6 +206,7 @@ class SentenceEncoder(Encoder):
             "encoder": "sentence",
             "model": None if self.model is None else str(self.model),
             "fingerprint": self.fingerprint,
+            "dimension": self._dimension,
             "changed": changes is not None,
         }
         return settings, dict(changes or {})
