@@ -36,7 +36,8 @@ class MemoryStore:
         self.finished += jobs
         self.commits.append(len(jobs))
         for job in jobs:
-            assert self.content.setdefault(job.key, job.content) == job.content
+            assert job.outcome.content is not None
+            assert self.content.setdefault(job.key, job.outcome.content) == job.outcome.content
 
     def failures(self, key: str) -> int:
         return len(self.errors.get(key, []))

@@ -29,7 +29,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import connection, parent_process, resource_tracker
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import IO, Any, Self
@@ -210,6 +210,10 @@ class _Worker:
         if self.process is not None:
             self.process.join(STOP_SECONDS)
         self.pool.join()
+        for process in (self.process, self.context.latest):
+            if process is not None:
+                with contextlib.suppress(ValueError):  # closed already
+                    process.close()
 
     def kill(self) -> None:
         process = self.process or self.context.latest
@@ -490,19 +494,10 @@ def _prepare_worker(parent: int) -> None:
     """Make this process end with its parent, and load libraries with one thread."""
     limit_environment()
     if sys.platform == "linux":
-        # At once, even inside a long computation that lets no other thread run.
+        # At once, also inside a long computation; elsewhere when it is idle or has a result to send.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before
             os._exit(1)
-    threading.Thread(target=_wait_for_parent, daemon=True, name="robusttc-parent").start()
-
-
-def _wait_for_parent() -> None:
-    """End this process when its parent has ended; for systems without the above."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
 
 
 def _load_modules() -> None:

@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -56,15 +55,6 @@ MAX_ERROR_CHARACTERS = 500
 FOUND_BY_RAY = ("auto",)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _InFlight:
-    """A job that Ray has."""
-
-    ticket: int
-    started: float
-    time_limit: float
-
-
 class RayExecutor:
     """Runs jobs as Ray tasks of one processor each.
 
@@ -99,7 +89,8 @@ class RayExecutor:
         # References to shared data by number, each in a list: Ray would fetch a bare one before it is known
         # whether a worker has it already.
         self._shared: dict[str, list[Any]] = {}
-        self._in_flight: dict[Any, _InFlight] = {}
+        # Ticket, start and time limit of the jobs that Ray has.
+        self._in_flight: dict[Any, tuple[int, float, float]] = {}
         self._failed: list[Outcome] = []
         self._counted = (0.0, 1)
 
@@ -135,7 +126,7 @@ class RayExecutor:
             self._failed.append(failed(ticket, error, prefix="the job cannot be sent to a worker: "))
             return
         reference = self._task.remote(__version__, ticket, pickled, shared, dict(self._shared), time_limit)
-        self._in_flight[reference] = _InFlight(ticket, time.monotonic(), time_limit)
+        self._in_flight[reference] = (ticket, time.monotonic(), time_limit)
 
     def wait(self, timeout: float) -> list[Outcome]:
         """Return the outcomes that have arrived, or wait at most `timeout` seconds for one."""
@@ -237,22 +228,22 @@ class RayExecutor:
 
     def _outcome(self, reference: Any) -> Outcome:
         """Return how a job ended."""
-        job = self._in_flight.pop(reference)
+        ticket, started, time_limit = self._in_flight.pop(reference)
         exceptions = self._ray.exceptions
-        seconds = time.monotonic() - job.started
+        seconds = time.monotonic() - started
         try:
             return decode_outcome(self._ray.get(reference))
         except exceptions.RayTaskError as error:
             # Raised outside the job: data was lost, or this node cannot run our jobs.
             kind: Literal["died", "raised"]
             kind = "died" if isinstance(error.cause, exceptions.RayError) else "raised"
-            return Outcome(job.ticket, kind, error=describe_error(error.cause)[-MAX_ERROR_CHARACTERS:])
+            return Outcome(ticket, kind, error=describe_error(error.cause)[-MAX_ERROR_CHARACTERS:])
         except exceptions.RayError as error:
-            if seconds >= job.time_limit:
-                message = f"not done after its time limit of {job.time_limit:g} s"
-                return Outcome(job.ticket, "timeout", error=message, seconds=seconds)
+            if seconds >= time_limit:
+                message = f"not done after its time limit of {time_limit:g} s"
+                return Outcome(ticket, "timeout", error=message, seconds=seconds)
             message = f"the Ray worker was lost: {describe_error(error)}"
-            return Outcome(job.ticket, "died", error=message, seconds=seconds)
+            return Outcome(ticket, "died", error=message, seconds=seconds)
 
 
 # On a node: shared data of this process by number; only what the last job said is still needed.
@@ -269,26 +260,9 @@ def run_on_node(
 ) -> bytes:
     """Run a job in a Ray worker and return its packed outcome.
 
-    Parameters
-    ----------
-    version
-        The version of this package where the job comes from.
-    ticket
-        The number of the job.
-    pickled
-        Its function and its argument. Ray itself transports pickles, and whoever reaches it can run code;
-        hence `check_address`.
-    number
-        The shared data that it needs, or None.
-    references
-        All shared data that is still needed.
-    time_limit
-        Seconds after which this process ends itself.
-
-    Raises
-    ------
-    UsageError
-        If this node has another version of the package: its results might differ.
+    `pickled` is its function and argument: Ray itself transports pickles, and whoever reaches it can run
+    code, hence `check_address`. `number` is the shared data that it needs, `references` all that is still
+    needed. A node with another version of the package is refused: its results might differ.
     """
     if version != __version__:
         raise UsageError(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, Self
 
@@ -48,15 +48,12 @@ class Stopped(BaseException):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinishedJob:
-    """A finished job, as the store gets it."""
+    """A finished job, as the store gets it; `outcome` has the packed result and what it has cost."""
 
     stage: str
     key: str
-    content: bytes
     result: Result
-    seconds: float
-    cpu_seconds: float
-    peak_bytes: int
+    outcome: Outcome
     attempts: int
 
 
@@ -92,25 +89,13 @@ class Executor(Protocol):
         """How many jobs run at the same time."""
 
     def share(self, data: Any) -> Any:
-        """Make data available to all jobs: it is sent once, not with every job. Returns a reference."""
+        """Send data to the workers, once for all jobs, and return a reference to it."""
 
     def release(self, reference: Any) -> None:
         """Free shared data that no job in flight needs."""
 
     def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
-        """Queue a job.
-
-        Parameters
-        ----------
-        ticket
-            A number that no other job in flight has; the outcome carries it.
-        job
-            The job.
-        shared
-            A reference from `share`, or None.
-        time_limit
-            Seconds of running after which its worker is stopped.
-        """
+        """Queue a job under a new number; its worker is stopped after so many seconds of running."""
 
     def wait(self, timeout: float) -> list[Outcome]:
         """Return the outcomes that have arrived, or wait at most `timeout` seconds for one.
@@ -397,7 +382,8 @@ class Runner:
             batch.waiting.extend(range(len(batch.jobs)))
             return
         quarantined = set(self.store.quarantined_keys())
-        for indices in _chunks(range(len(batch.jobs)), RESULTS_AT_ONCE):
+        for begin in range(0, len(batch.jobs), RESULTS_AT_ONCE):
+            indices = range(len(batch.jobs))[begin : begin + RESULTS_AT_ONCE]
             found = self.store.find([batch.keys[index] for index in indices if batch.jobs[index].keep])
             for index in indices:
                 key = batch.keys[index]
@@ -423,7 +409,8 @@ class Runner:
                 shared.reference = self.executor.share(shared.data)
             batch.in_flight[ticket] = index
             reference = None if shared is None else shared.reference
-            self.executor.submit(ticket, batch.jobs[index], reference, self.time_limit)
+            job = replace(batch.jobs[index], key=batch.keys[index])
+            self.executor.submit(ticket, job, reference, self.time_limit)
 
     def _take(self, batch: _Batch, outcomes: list[Outcome]) -> None:
         """Commit the jobs that are done, all at once, and only then pass their results on."""
@@ -437,25 +424,17 @@ class Runner:
             else:
                 done.append((index, outcome, unpack(outcome.content, where=batch.keys[index])))
         if self.store is not None:
-            rows = [self._finished(batch, *row) for row in done if batch.jobs[row[0]].keep]
-            if rows:
-                self.store.commit(rows)
+            finished = [
+                FinishedJob(batch.stage, key, result, outcome, attempts=self.store.failures(key) + 1)
+                for index, outcome, result in done
+                for key in [batch.keys[index]]
+                if batch.jobs[index].keep
+            ]
+            if finished:
+                self.store.commit(finished)
             batch.unstored += [outcome for index, outcome, _ in done if not batch.jobs[index].keep]
         for index, _, result in done:
             batch.settle(index, result)
-
-    def _finished(self, batch: _Batch, index: int, outcome: Outcome, result: Result) -> FinishedJob:
-        key = batch.keys[index]
-        return FinishedJob(
-            stage=batch.stage,
-            key=key,
-            content=outcome.content or b"",
-            result=result,
-            seconds=outcome.seconds,
-            cpu_seconds=outcome.cpu_seconds,
-            peak_bytes=outcome.peak_bytes,
-            attempts=1 + (0 if self.store is None else self.store.failures(key)),
-        )
 
     def _fail(self, batch: _Batch, index: int, outcome: Outcome) -> None:
         """Let a job be tried again after all others, or quarantine it."""
@@ -499,15 +478,9 @@ def _only_done(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def _check_keys(jobs: Sequence[Job]) -> None:
-    counts = Counter(job.key for job in jobs)
-    for key, count in counts.items():
+    for key, count in Counter(job.key for job in jobs).items():
         if count > 1:
             raise UsageError("two jobs have the same key", got=quote(key))
-
-
-def _chunks(indices: range, size: int) -> Iterator[range]:
-    for begin in range(0, len(indices), size):
-        yield indices[begin : begin + size]
 
 
 def _raise_failure(key: str, outcome: Outcome) -> NoReturn:

@@ -51,11 +51,11 @@ class StoredJobs:
                 FinishedUnit(
                     stage=job.stage,
                     key=job.key,
-                    content=job.content,
+                    content=job.outcome.content or b"",
                     scores=self.scores(job.key, job.result),
-                    seconds=job.seconds,
-                    cpu_seconds=job.cpu_seconds,
-                    peak_bytes=job.peak_bytes,
+                    seconds=job.outcome.seconds,
+                    cpu_seconds=job.outcome.cpu_seconds,
+                    peak_bytes=job.outcome.peak_bytes,
                     attempts=job.attempts,
                 )
                 for job in jobs
