@@ -215,7 +215,9 @@ class TestWrongFiles:
         ],
     )
     def test_that_cannot_be_opened(self, tmp_path: Path, name: str, reason: str) -> None:
-        with pytest.raises(WordVectorsError, match=f"cannot be opened; got .*{reason}.*Check the path"):
+        with pytest.raises(
+            WordVectorsError, match=f"cannot be read to its end; got .*{reason}.*Check the path"
+        ):
             load_word_vectors(tmp_path / name, ["a"])
 
     def test_zip_archive(self, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_copies_stay_together(seed: int) -> None:
 
 
 def test_other_splits_are_left_alone() -> None:
-    task = Task("acme", list("abcdefgh"), ["x", "y"] * 4, ["train"] * 4 + ["valid", "valid", "test", "own"])
+    splits = ["train"] * 4 + ["valid", "valid", "test", "own"]
+    task = Task("acme", list("abcdefgh"), ["x", "y"] * 4, splits, other_splits=["own"])
     folds = deal_folds(task, 2, 0)
     assert (folds[4:] == -1).all()
     assert sorted(folds[:4].tolist()) == [0, 0, 1, 1]

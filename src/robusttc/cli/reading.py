@@ -174,7 +174,8 @@ def name_options(advice: str | None) -> str | None:
     if advice is None:
         return None
     advice = SPLIT_VALUE.sub(
-        lambda found: f"--split-value {found[1]}" + ("" if found[1] == found[2] else f"={found[2]}"), advice
+        lambda found: f"--split-value {found[1]}" + ("" if found[1][1:-1] == found[2] else f"={found[2]}"),
+        advice,
     )
     return PARAMETER.sub(
         lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[2]}" if found[2] else ""), advice

@@ -165,7 +165,7 @@ def read_tasks(source: str | Path | pd.DataFrame, options: ReadOptions | None = 
                 todo="rename the file, or pass its own path if it is the only one that is meant",
             )
         )
-    return reader.finish(sources, [*ignored, *reader.ignored])
+    return reader.finish(sources, ignored)
 
 
 def read_examples(path: Path, name: str, options: ReadOptions | None = None) -> LoadedTasks:
@@ -212,7 +212,6 @@ class Reader:
         self.options = options
         self.problems = ProblemList()
         self.collected: dict[str, TaskRows] = {}
-        self.ignored: list[Path] = []
         self.skipped_task_files: list[Path] = []
         self.recognised: dict[tuple[tuple[str, str], ...], list[str]] = {}
         self.notes: list[str] = []
@@ -239,9 +238,10 @@ class Reader:
             return ([Source(path, task_name_of(path), (path,))] if self._is_task_file(path) else []), []
         if is_hugging_face_folder(path):
             return [Source(path, path.name, (path,))], []
-        if any((path / name).is_file() for name in RASA_PROJECT_FILES):
-            return self._find_project(path)
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+        has_tables = any(ending_of(entry) in TABLE_ENDINGS for entry in entries)
+        if not has_tables and any((path / name).is_file() for name in RASA_PROJECT_FILES):
+            return self._find_project(path)
         # One file that holds all tasks may have company (a README, lists of names) that is not task data.
         whole = [entry for entry in entries if task_name_of(entry) == ALL_TASKS and is_candidate(entry)]
         if len(whole) == 1 and whole[0].is_file():
@@ -344,7 +344,7 @@ class Reader:
         elif isinstance(file, Path) and ending_of(file) in RASA_ENDINGS:
             from robusttc.data.rasa import read_rasa
 
-            rows.path, rows.unit = path, "line"
+            rows.start_file(path, "line")
             for line, (text, label) in read_rasa(file, self.problems, options.encoding):
                 rows.add(line, text, label)
         else:

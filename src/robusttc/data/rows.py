@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,31 +32,19 @@ class Source:
     files: tuple[Any, ...]
 
 
+@dataclass(slots=True)
 class TaskRows:
-    """The rows of one task while they are read."""
+    """The rows of one task while they are read; `places` has from which row on which file and unit count."""
 
-    __slots__ = (
-        "code_of_label",
-        "label_codes",
-        "lines",
-        "may_share",
-        "name",
-        "places",
-        "source",
-        "split_codes",
-        "texts",
-    )
-
-    def __init__(self, name: str, source: Source) -> None:
-        self.name = name
-        self.source = source
-        self.texts: list[str] = []
-        self.code_of_label: dict[str, int] = {}
-        self.label_codes = array("i")
-        self.split_codes = array("b")
-        self.lines = array("q")
-        self.may_share: bool | None = None
-        self.places: list[tuple[int, str, str]] = []  # from which row on: the file, and what lines count
+    name: str
+    source: Source
+    texts: list[str] = field(default_factory=list)
+    code_of_label: dict[str, int] = field(default_factory=dict)
+    label_codes: array[int] = field(default_factory=lambda: array("i"))
+    split_codes: array[int] = field(default_factory=lambda: array("b"))
+    lines: array[int] = field(default_factory=lambda: array("q"))
+    may_share: bool | None = None
+    places: list[tuple[int, str, str]] = field(default_factory=list)
 
     def place(self, row: int) -> dict[str, Any]:
         """Return the fields of a `Problem` that name the place of a row."""
@@ -143,7 +131,7 @@ class RowCollector:
         self.source = source
         self.options = options
         self.default_task = source.task
-        self.path, self.unit = str(source.path), "line"
+        self.path, self.unit = "", "line"
         self.n_good = 0
         self._problems = problems
         self._collected = collected
@@ -154,10 +142,15 @@ class RowCollector:
         }
         self._code_of_split[MISSING] = NO_SPLIT
 
+    def start_file(self, path: str, unit: str) -> None:
+        """Set the place of the rows that follow."""
+        self.path, self.unit = path, unit
+        self._own.pop(MISSING, None)  # the default task may be another one now
+
     def add_table(self, table: Table, columns: Mapping[str, str], split: object = None) -> None:
         """Add the rows of a table; `split` is that of all its rows by where the table lies."""
-        self.path, self.unit, self._columns = table.path, table.unit, columns
-        self._own.pop(MISSING, None)  # the default task may be another one
+        self.start_file(table.path, table.unit)
+        self._columns = columns
         meanings = self.options.split_meanings
         wanted = [columns.get(role) for role in ROLES]
         names_task: bool | None = True if self.options.task_column else None

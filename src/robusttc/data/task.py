@@ -125,7 +125,11 @@ class Task:
                 expected="one text, one label and one split per row",
             )
         check_rows(where, text_column, label_column)
-        split_names = check_other_splits(where, other_splits)
+        other_names = as_column(where, "other_splits", other_splits)
+        for split in other_names:
+            if problem := name_problem(split, "name of a split"):
+                raise DataError(problem, where=where, got=quote(split))
+        split_names, split_codes = encode_splits(where, split_column, other_names)
         label_names = tuple(sorted(set(label_column)))
         code_of = {label: code for code, label in enumerate(label_names)}
         self._fill(
@@ -134,7 +138,7 @@ class Task:
             label_names,
             np.array([code_of[label] for label in label_column], dtype=np.int32),
             split_names,
-            encode_splits(where, split_column, split_names),
+            split_codes,
             may_share,
         )
 
@@ -520,35 +524,26 @@ def check_rows(where: str, texts: list[Any], labels: list[Any]) -> None:
         good.add(label)
 
 
-def check_other_splits(where: str, other_splits: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of all splits of a task: the usual three, then the others, sorted."""
-    others = as_column(where, "other_splits", other_splits)
-    for split in others:
-        if problem := name_problem(split, "name of a split"):
-            raise DataError(problem, where=where, got=quote(split), expected="one line of text")
-    names = (*SPLITS, *sorted(set(others) - set(SPLITS)))
+def encode_splits(
+    where: str, splits: list[Any], other_splits: list[Any]
+) -> tuple[tuple[str, ...], NDArray[np.int8]]:
+    """Return the names of all splits, the usual three first, and the code of every row."""
+    names = (*SPLITS, *sorted(set(other_splits) - set(SPLITS)))
     if len(names) > MAX_SPLITS:
-        raise DataError(
-            "the task has too many splits", where=where, got=f"{len(names):,}", expected=f"up to {MAX_SPLITS}"
-        )
-    return names
-
-
-def encode_splits(where: str, splits: list[Any], names: tuple[str, ...]) -> NDArray[np.int8]:
-    """Return the split codes; an unknown split is refused with its row."""
-    code_of = {split: SPLITS.index(meaning) for split, meaning in SPLIT_SYNONYMS.items()}
-    code_of.update({split: code for code, split in enumerate(names)})
-    codes = [code_of.get(split, -1) if isinstance(split, str) else -1 for split in splits]
-    if -1 in codes:
-        row = codes.index(-1)
-        raise DataError(
-            "unknown split",
-            where=f"{where}, row {row}",
-            got=quote(splits[row]),
-            expected=", ".join(code_of),
-            todo="name further splits in other_splits",
-        )
-    return np.array(codes, dtype=np.int8)
+        got, expected = f"{len(names):,}", f"at most {MAX_SPLITS}"
+        raise DataError("the task has too many splits", where=where, got=got, expected=expected)
+    code_of: dict[Any, int] = {split: SPLITS.index(meaning) for split, meaning in SPLIT_SYNONYMS.items()}
+    code_of |= {split: code for code, split in enumerate(names)}
+    for row, split in enumerate(splits):
+        if not isinstance(split, str) or split not in code_of:
+            raise DataError(
+                "unknown split",
+                where=f"{where}, row {row}",
+                got=quote(split),
+                expected=", ".join(code_of),
+                todo="name further splits in other_splits",
+            )
+    return names, np.array([code_of[split] for split in splits], dtype=np.int8)
 
 
 def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, takewhile
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,13 +109,8 @@ def load_word_vectors(path: str | PathLike[str], words: Sequence[str]) -> WordVe
             matrix[row] = file.parse_numbers(line[0], numbers)
             found[row] = True
     if file.n_promised not in (None, n_rows):
-        raise WordVectorsError(
-            "the file does not hold as many vectors as its first line says",
-            where=str(file.path),
-            got=f"{n_rows:,} vectors",
-            expected=f"{file.n_promised:,}",
-            todo=TODO_DAMAGED,
-        )
+        what = "the file does not hold as many vectors as its first line says"
+        raise file.error(what, got=f"{n_rows:,} vectors", expected=f"{file.n_promised:,}")
     for row in np.flatnonzero(~found).tolist():
         if words[row] != PADDING_WORD:
             matrix[row] = unknown_word_vector(words[row], file.dimension)
@@ -167,14 +163,17 @@ class VectorFile:
         self.dimension = 0
         self.n_promised: int | None = None
 
+    def error(self, what: str, line: int | None = None, **details: Any) -> WordVectorsError:
+        """Return the error of a line, or of the whole file."""
+        where = str(self.path) if line is None else f"{self.path}:{line}"
+        return WordVectorsError(what, where=where, **{"todo": TODO_DAMAGED, **details})
+
     def read(self) -> Iterator[Line]:
         """Find the dimension from the first line, and yield the lines that hold vectors."""
-        lines = self.read_lines(self.is_gzipped())
+        lines = self.read_lines()
         number, text = next(lines, (0, b""))
         if number == 0:
-            raise WordVectorsError(
-                "the file is empty", where=str(self.path), expected=FORMAT, todo=TODO_FORMAT
-            )
+            raise self.error("the file is empty", expected=FORMAT, todo=TODO_FORMAT)
         text = text.removeprefix(BYTE_ORDER_MARK)
         header = HEADER.fullmatch(text)
         if header is None:
@@ -184,13 +183,9 @@ class VectorFile:
         else:
             self.dimension, self.n_promised = int(header[2]), int(header[1])
         if not MIN_DIMENSION <= self.dimension <= MAX_DIMENSION:
-            raise WordVectorsError(
-                "the file does not begin like a file of word vectors",
-                where=f"{self.path}:1",
-                got=quote(text.decode("utf-8")),
-                expected=f"{FORMAT}, {MIN_DIMENSION} to {MAX_DIMENSION:,} of them",
-                todo=TODO_FORMAT,
-            )
+            expected = f"{FORMAT}, {MIN_DIMENSION} to {MAX_DIMENSION:,} of them"
+            what = "the file does not begin like a file of word vectors"
+            raise self.error(what, 1, got=quote(text.decode()), expected=expected, todo=TODO_FORMAT)
         first = (number, text) if header is None else next(lines, None)
         if first is None:
             return iter(())
@@ -198,64 +193,42 @@ class VectorFile:
         self.split_row(first)
         return chain([first], lines)
 
-    def is_gzipped(self) -> bool:
-        """Return whether a file is gzipped by its first bytes, not its name; refuse what cannot be opened."""
-        try:
-            with self.path.open("rb") as stream:
-                magic = stream.read(4)
-        except (OSError, ValueError) as error:  # a path with a null byte in it is a ValueError
-            raise WordVectorsError(
-                "the file of word vectors cannot be opened",
-                where=str(self.path),
-                got=quote(getattr(error, "strerror", None) or str(error)),
-                expected="a readable text file, plain or gzipped",
-                todo="check the path",
-            ) from error
-        if magic == b"PK\x03\x04":
-            raise WordVectorsError(
-                "the file is a zip archive",
-                where=str(self.path),
-                expected="a text file, plain or gzipped",
-                todo="unpack it and use one of the files in it",
-            )
-        return magic.startswith(b"\x1f\x8b")
-
-    def read_lines(self, gzipped: bool) -> Iterator[Line]:
+    def read_lines(self) -> Iterator[Line]:
         """Yield the lines, having checked that they are Unicode text."""
         number = 0
         try:
-            with self.path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if gzipped else raw as stream:
-                for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), start=1):
-                    self.check_line(number, line)
-                    # word2vec ends its lines in a space, Windows in a carriage return.
-                    yield number, line.rstrip(b" \r\n")
-        except (OSError, EOFError, zlib.error) as error:
-            raise WordVectorsError(
-                "the file cannot be read to its end",
-                where=f"{self.path}:{number + 1}",
-                got=quote(str(error)),
-                todo=TODO_DAMAGED,
-            ) from error
+            with self.path.open("rb") as raw:
+                magic = raw.peek(4)[:4]
+                if magic == b"PK\x03\x04":
+                    raise self.error(
+                        "the file is a zip archive", todo="unpack it and use one of the files in it"
+                    )
+                # By the content, not by the name.
+                with gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw as stream:
+                    lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
+                    for number, line in enumerate(lines, start=1):
+                        self.check_line(number, line)
+                        # word2vec ends its lines in a space, Windows in a carriage return.
+                        yield number, line.rstrip(b" \r\n")
+        # A path with a null byte in it is a ValueError.
+        except (OSError, EOFError, zlib.error, ValueError) as error:
+            if isinstance(error, WordVectorsError):
+                raise
+            reason = quote(getattr(error, "strerror", None) or str(error))
+            todo = "check the path" if number == 0 else TODO_DAMAGED
+            what = "the file of word vectors cannot be read to its end"
+            raise self.error(what, number + 1, got=reason, todo=todo) from error
 
     def check_line(self, number: int, line: bytes) -> None:
         """Refuse a line that is not Unicode text, or that is too long to be a row."""
-        where = f"{self.path}:{number}"
         if len(line) == MAX_LINE_BYTES:
-            raise WordVectorsError(
-                "the line is too long for a word and its numbers",
-                where=where,
-                got=quote(line),
-                expected=f"less than {MAX_LINE_BYTES:,} bytes",
-                todo=TODO_FORMAT,
-            )
-        if not line.isascii():
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                got = quote(line[error.start : error.end])
-                raise WordVectorsError(
-                    "the line is not UTF-8 text", where=where, got=got, todo=TODO_FORMAT
-                ) from None
+            expected = f"less than {MAX_LINE_BYTES:,} bytes"
+            raise self.error("the line is too long for a row", number, got=quote(line), expected=expected)
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            got = quote(line[error.start : error.end])
+            raise self.error("the line is not UTF-8 text", number, got=got, todo=TODO_FORMAT) from None
 
     def split_row(self, line: Line) -> tuple[bytes, bytes]:
         """Return the word and the numbers of a row, which are counted but not parsed."""
@@ -269,12 +242,11 @@ class VectorFile:
         if n_spaces > self.dimension and not NUMBER.fullmatch(word.rpartition(b" ")[2]):
             return word, text[len(word) + 1 :]
         source = "row" if self.n_promised is None else "line"
-        raise WordVectorsError(
+        raise self.error(
             "the row has another number of dimensions",
-            where=f"{self.path}:{number}",
-            got=f"{n_spaces:,} numbers after {quote(text.partition(b' ')[0].decode('utf-8'))}",
+            number,
+            got=f"{n_spaces:,} numbers after {quote(text.partition(b' ')[0].decode())}",
             expected=f"{self.dimension:,}, as the first {source} says",
-            todo=TODO_DAMAGED,
         )
 
     def parse_numbers(self, number: int, numbers: bytes) -> NDArray[np.float32]:
@@ -289,13 +261,9 @@ class VectorFile:
             vector = np.array(values, dtype=np.float32)
         if np.isfinite(vector).all():
             return vector
-        raise WordVectorsError(
-            "a number of the row cannot be used",
-            where=f"{self.path}:{number}",
-            got=quote(next(field for field in fields if not is_finite_number(field)).decode("utf-8")),
-            expected="a finite number that fits into 32 bits",
-            todo=TODO_DAMAGED,
-        )
+        wrong = next(field for field in fields if not is_finite_number(field)).decode()
+        expected = "a finite number that fits into 32 bits"
+        raise self.error("a number of the row cannot be used", number, got=quote(wrong), expected=expected)
 
 
 def is_finite_number(field: bytes) -> bool:
