@@ -36,7 +36,7 @@ LONG_FILES = (
     "test_fine_tuning.py",
     "test_synthetic.py",
     "test_cluster_few_shot.py",
-    "test_ray_executor.py",
+    "test_job_contract.py",
 )
 
 
