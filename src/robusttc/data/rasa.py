@@ -16,14 +16,13 @@ from typing import Any
 
 import yaml
 
-from robusttc.data.tables import MISSING
-from robusttc.data.text_files import ProblemList, ReadError, is_gzipped, read_text
+from robusttc.data.tables import MISSING, ending_of
+from robusttc.data.text_files import ProblemList, ReadError, read_text
 from robusttc.errors import quote
 from robusttc.files import DECODER, InvalidJSONError, decode_json
 
-__all__ = ["RASA_ENDINGS", "has_rasa_examples", "read_rasa", "remove_entities"]
+__all__ = ["has_rasa_examples", "read_rasa", "remove_entities"]
 
-RASA_ENDINGS = (".yml", ".yaml", ".md", ".json")
 # How a file that has examples is told from stories, rules, the domain and the configuration of a project.
 SIGNS = {
     ".yml": re.compile(r"^nlu\s*:", re.MULTILINE),
@@ -62,18 +61,17 @@ def read_rasa(path: Path, problems: ProblemList, encoding: str | None) -> Iterat
         If the file is not Rasa NLU data.
     """
     text = read_text(path, encoding)
-    ending = Path(path.stem if is_gzipped(path) else path.name).suffix.lower()
-    if ending == ".md":
+    if ending_of(path) == ".md":
         return read_markdown(text, str(path), problems)
-    if ending == ".json":
+    if ending_of(path) == ".json":
         return read_json(text, str(path), problems)
     return YamlReader(str(path), problems, set()).read(text)
 
 
 def has_rasa_examples(path: Path, encoding: str | None) -> bool:
     """Return whether a file of a Rasa project has examples of intents, by its looks."""
-    ending = Path(path.stem if is_gzipped(path) else path.name).suffix.lower()
-    return ending in SIGNS and SIGNS[ending].search(read_text(path, encoding)) is not None
+    sign = SIGNS.get(ending_of(path))
+    return sign is not None and sign.search(read_text(path, encoding)) is not None
 
 
 # --- YAML (Rasa 2 and later)

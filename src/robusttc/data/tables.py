@@ -6,7 +6,7 @@ columns. The rows are then read by column name, as (line, cells)::
     problems = ProblemList()
     with problems.collecting(path):
         for table in open_tables(path, problems, known=("source", "target", "score")):
-            for line, (source, target, score) in table.rows(["source", "target", None]):
+            for line, (source, target, score) in table.rows(["source", "target", "score"]):
                 ...
 
 * ``line`` counts what ``table.unit`` says: lines of the file, rows of a Parquet file or a sheet, positions
@@ -31,6 +31,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -206,7 +207,7 @@ def read_delimited(
             lines.put_back([header])
             if delimiter is None:
                 delimiter = "\t" if ending_of(path) == ".tsv" else find_delimiter(header, known)
-        refuse = Refusal(str(path), problems)
+        refuse = partial(problems.add_row, str(path))
         records = tab_records(lines) if delimiter == "\t" else csv_records(lines, delimiter or ",", refuse)
         start, end, names = next(records, (max(lines.number, 1), lines.number, []))
         for line in range(start, end + 1):
@@ -223,8 +224,8 @@ def read_delimited(
                     refuse(**bad_line("line", found[0], bad.pop(found[0]), encoding))
                 elif len(record) != width:
                     refuse(
+                        start,
                         "ragged row: the number of fields differs from the header",
-                        line=start,
                         got=f"{len(record)} fields",
                         expected=f"{width}",
                         todo="put quotes around a field that holds the delimiter",
@@ -234,18 +235,6 @@ def read_delimited(
                     yield start, select(record)
 
         yield Table(str(path), tuple(names), rows, start)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Adds problems of the rows of one file."""
-
-    path: str
-    problems: ProblemList
-
-    def __call__(self, what: str, line: int, **details: Any) -> None:
-        """Add the problem of one row."""
-        self.problems.add_row(self.path, line, what, **details)
 
 
 def find_delimiter(header: str, known: frozenset[str]) -> str:
@@ -261,7 +250,9 @@ def find_delimiter(header: str, known: frozenset[str]) -> str:
     return max(DELIMITERS, key=fit)
 
 
-def csv_records(lines: Lines, delimiter: str, refuse: Refusal) -> Iterator[tuple[int, int, list[Any]]]:
+def csv_records(
+    lines: Lines, delimiter: str, refuse: Callable[..., None]
+) -> Iterator[tuple[int, int, list[Any]]]:
     """Yield the records with their first and last line; blank lines between them are skipped."""
     # Strict, because the lenient reader accepts a stray quote and silently shifts the fields.
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -281,7 +272,7 @@ def csv_records(lines: Lines, delimiter: str, refuse: Refusal) -> Iterator[tuple
                 yield start, lines.number, record
 
 
-def refuse_quotes(start: int, lines: Lines, reason: str, refuse: Refusal) -> None:
+def refuse_quotes(start: int, lines: Lines, reason: str, refuse: Callable[..., None]) -> None:
     """Report a record that the csv module does not accept.
 
     Where the quotes of its line are in pairs the fault ends with the line. Where they are not, nobody can
@@ -295,7 +286,7 @@ def refuse_quotes(start: int, lines: Lines, reason: str, refuse: Refusal) -> Non
         what = "the quotes of this row are wrong"
     todo = f"write a quote inside a quoted field twice ({quote(chr(34) * 2)})"
     if lines.number == start and lines.last.count('"') % 2 == 0:
-        refuse(what, line=start, got=reason, todo=todo)
+        refuse(start, what, got=reason, todo=todo)
         return
     got = f"{reason}, reading lines {start} to {lines.number}" if lines.number > start else reason
     raise ReadError(what, line=start, got=got, todo=todo)
@@ -347,7 +338,7 @@ def read_quoted(line: str, lines: Lines) -> list[Any] | None:
 def read_json_lines(path: Path, problems: ProblemList, encoding: str | None) -> Iterator[Table]:
     """Read one JSON object per line; blank lines are skipped."""
     with open_bytes(path) as stream:
-        records = json_records(stream, Refusal(str(path), problems), encoding)
+        records = json_records(stream, partial(problems.add_row, str(path)), encoding)
         first = list(islice(records, KEYS_FROM_ROWS))
         names = dict.fromkeys(key for _, record in first for key in record)
 
@@ -360,7 +351,7 @@ def read_json_lines(path: Path, problems: ProblemList, encoding: str | None) -> 
 
 
 def json_records(
-    stream: io.BufferedReader, refuse: Refusal, encoding: str | None
+    stream: io.BufferedReader, refuse: Callable[..., None], encoding: str | None
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yield the objects with their lines."""
     bad: dict[int, tuple[int, str]] = {}
@@ -373,8 +364,8 @@ def json_records(
         except InvalidJSONError as error:
             if line.strip():
                 refuse(
+                    number,
                     "the line is not JSON",
-                    line=number,
                     column=None if error.position is None else error.position + 1,
                     got=error.what,
                     expected="one complete JSON object per line",
@@ -383,7 +374,7 @@ def json_records(
         if type(record) is dict:
             yield number, record
         else:
-            refuse("the line is not a JSON object", line=number, got=quote(record))
+            refuse(number, "the line is not a JSON object", got=quote(record))
 
 
 # --- Parquet and other Arrow data
