@@ -23,7 +23,7 @@ from robusttc.encoders.layer import new_layer
 from robusttc.encoders.schedule import draw_batches, new_head
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.random import numpy_generator
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 MAX_ROWS = 300  # training rows of a task, drawn by the seed: no pair takes minutes
 MIN_NOVEL = 5  # novel test rows that a mean is taken over

@@ -19,8 +19,7 @@ from robusttc.run.identity import Identity, hash_task
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.units import score_rows_of
+from robusttc.transfer import measure_transfer, score_rows_of
 from robusttc.work.process_executor import ProcessExecutor
 from robusttc.work.units import Here, Payload, Unit
 

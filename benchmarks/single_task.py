@@ -39,7 +39,7 @@ from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.single_task import HEAD_C, add_converged_head, train_single_task
 from robusttc.encoders.softmax import fit_softmax
 from robusttc.random import numpy_generator
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 Codes = NDArray[np.int64]
 # One row of correct answers (or not) by the name of the way.

@@ -20,11 +20,10 @@ LAYERS: list[set[str]] = [
     {"compiling", "crash_points", "formatting", "params", "progress", "random"},
     {"files", "stats"},
     {"work"},
-    {"scores"},
-    {"clustering"},
     {"data"},
     {"encoders"},
     {"transfer"},
+    {"clustering"},
     {"learning"},
     {"multitask", "fewshot"},
     {"assessing"},
@@ -37,8 +36,6 @@ LAYERS: list[set[str]] = [
 # Layers that must not know a layer below them all the same.
 FORBIDDEN = {
     "clustering": {"data"},
-    "data": {"scores", "clustering"},
-    "encoders": {"scores", "clustering"},
     "multitask": {"fewshot"},
     "fewshot": {"multitask"},
 }

@@ -25,7 +25,7 @@ from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.random import numpy_generator
-from robusttc.transfer.pairs import choose_pairs, count_entries
+from robusttc.transfer import choose_pairs, count_entries
 
 __all__ = ["SETS", "ClusteringSet", "load_clustering_set", "restrict"]
 

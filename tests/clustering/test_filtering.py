@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robusttc.clustering.filtering import FilteredScores, PairVerdict, filter_scores
 from robusttc.errors import UsageError
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 NAN = float("nan")
 Matrix = NDArray[np.float64]

@@ -16,7 +16,7 @@ from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.encoders.vector_cache import VectorCache
 from robusttc.errors import DataError, UsageError
 from robusttc.progress import ProgressEvent
-from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer import measure_transfer
 
 TASKS = TaskSet(
     [

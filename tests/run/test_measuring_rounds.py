@@ -19,8 +19,7 @@ from robusttc.run.stopping import Stopped
 from robusttc.run.store import RunStore
 from robusttc.run.workers import scores_of
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.measuring_rounds import round_sizes
+from robusttc.transfer import measure_transfer, round_sizes
 from robusttc.work.units import Handle, Unit
 
 N_TASKS = 52

@@ -39,7 +39,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.formatting import command_line
 
 if TYPE_CHECKING:
-    from robusttc.scores import TransferScores
+    from robusttc.transfer import TransferScores
 
 __all__ = ["measure"]
 
@@ -52,7 +52,7 @@ def measure(
     model: ModelName = None,
     pairs: PairNumber = "auto",
     kind: Annotated[
-        str, typer.Option(help="What is measured: log_likelihood, brier, accuracy, logme or overlap.")
+        str, typer.Option(help="What is measured: log_likelihood, brier, accuracy or overlap.")
     ] = "log_likelihood",
     workers: Workers = 1,
     device: DeviceName = "auto",
@@ -95,11 +95,14 @@ def measure(
     # Late, so that the other commands do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
     from robusttc.encoders.choosing import make_encoder
-    from robusttc.scores import read_scores
-    from robusttc.transfer.cost import estimate_cost
-    from robusttc.transfer.measure import measure_transfer
-    from robusttc.transfer.pairs import count_entries, parse_pairs
-    from robusttc.transfer.settings import TransferSettings
+    from robusttc.transfer import (
+        TransferSettings,
+        count_entries,
+        estimate_cost,
+        measure_transfer,
+        parse_pairs,
+        read_scores,
+    )
     from robusttc.work.process_executor import check_workers
 
     settings = TransferSettings(kind=kind)

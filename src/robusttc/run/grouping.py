@@ -15,7 +15,7 @@ from robusttc.errors import DoubtWarning
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.similarity import Similarity, similarity_of
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 from robusttc.work.units import Payload, Unit, Workshop
 
 __all__ = ["Groups", "find_groups"]

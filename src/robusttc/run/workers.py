@@ -10,7 +10,7 @@ from robusttc.run.executor import make_executor
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
 from robusttc.run.workshop import StoredWorkshop
-from robusttc.transfer.units import STAGE, SourceScores, score_rows_of
+from robusttc.transfer import STAGE, SourceScores, score_rows_of
 from robusttc.work.units import Payload, Unit
 
 __all__ = ["as_score_rows", "make_workshop", "scores_of"]
