@@ -147,7 +147,7 @@ def measure_transfer(
     settings = check_arguments(tasks, kind, settings, n_workers)
     seed = run_seed(random_state)
     if workshop is not None and n_workers > 1:
-        raise UsageError("n_workers and workshop are both given", expected="one of them")
+        raise UsageError("n_workers and workshop are both given", expected="n_workers or workshop")
     missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
     if not len(missing[0]):
         if measured is None:
