@@ -23,9 +23,7 @@ import numpy as np
 
 from benchmarks.records import Record, Records
 from benchmarks.report import find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import TaskSet, load_tasks, write_tasks
 from robusttc.errors import ExitCode
 from robusttc.random import numpy_generator
 from robusttc.run.opening import OpenRun

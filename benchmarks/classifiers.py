@@ -24,8 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.task import Task
+from robusttc.data import Task, load_tasks
 from robusttc.encoders.softmax import SoftmaxClassifier, fit_softmax
 from robusttc.random import child_seed, numpy_generator
 

@@ -18,9 +18,7 @@ import time
 from typing import Any
 
 from benchmarks.report import find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.synthetic import make_planted_tasks
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet, load_tasks, make_planted_tasks
 from robusttc.transfer import PairChoice, estimate_cost, measure_transfer, parse_pairs
 
 # Name: data, encoder, pairs, kind.

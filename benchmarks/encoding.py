@@ -27,10 +27,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.token_array import TokenArray
-from robusttc.data.tokens import Vocabulary
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import TokenArray, Vocabulary, load_tasks, load_word_vectors
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.convolution_encoding import encode_texts, find_distinct_rows
 from robusttc.encoders.inputs import WordInputs

@@ -113,7 +113,7 @@ def judge(learner: Learner, tasks: list[Task], novel: dict[str, NDArray[np.bool_
         start = time.perf_counter()
         model = learner.adapt(support)
         seconds.append(time.perf_counter() - start)
-        right[task.name] = model.predict(list(task.texts.take(rows))) == task.labels[rows]
+        right[task.name] = model.predict(list(task.texts_at(rows))) == task.labels[rows]
         out.append(bool(getattr(model, "out_of_cluster_", False)))
     record: Record = dict(score_answers(right, novel))
     record["adapt_seconds"] = {name: round(value, 4) for name, value in zip(right, seconds, strict=True)}

@@ -94,7 +94,7 @@ def judge(model: Predictor, tasks: TaskSet, split: str, novel: dict[str, NDArray
     right = {}
     for task in tasks:
         rows = task.rows(split)
-        right[task.name] = model.predict(task.name, list(task.texts.take(rows))) == task.labels[rows]
+        right[task.name] = model.predict(task.name, list(task.texts_at(rows))) == task.labels[rows]
     record: Record = dict(score_answers(right, novel))
     if isinstance(model, ClusterMultiTask):
         record["weights"] = model.weights_

@@ -36,8 +36,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.encoding import GLOVE, TorchWay
 from benchmarks.report import SHARED, find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet, load_tasks
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.dense import DenseLayer

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.adam import Adam
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.head import head_gradients

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.records import Record
 from robusttc import TaskSet
-from robusttc.data.synthetic.planted import make_planted_tasks
+from robusttc.data import make_planted_tasks
 from robusttc.run.identity import Identity, hash_task
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import find_data, print_table
-from robusttc.data.loading import load_tasks
+from robusttc.data import load_tasks
 
 ROOT = Path(__file__).parents[1]
 WAYS = ("ours", "all rows", "distinct texts")

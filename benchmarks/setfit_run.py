@@ -33,7 +33,7 @@ SEED = 0
 
 def make(path: Path, *, data: str, names: list[str], judge: str, seed: int) -> None:
     from benchmarks.report import find_data
-    from robusttc.data.loading import load_tasks
+    from robusttc.data import load_tasks
     from robusttc.fewshot.protocol import few_shot_rows
 
     tasks = load_tasks(find_data(data))
@@ -44,7 +44,7 @@ def make(path: Path, *, data: str, names: list[str], judge: str, seed: int) -> N
         written.append(
             {"name": name}
             | {
-                part: {"texts": list(task.texts.take(rows)), "labels": task.labels[rows].tolist()}
+                part: {"texts": list(task.texts_at(rows)), "labels": task.labels[rows].tolist()}
                 for part, rows in parts.items()
             }
         )

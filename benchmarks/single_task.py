@@ -28,9 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
 from benchmarks.training import GLOVE, bootstrap_interval
-from robusttc.data.loading import load_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import DenseInputs

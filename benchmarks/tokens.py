@@ -22,10 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import find_data
-from robusttc.data.chunks import nltk_tokenize
-from robusttc.data.loading import load_tasks
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import TaskSet, Vocabulary, load_tasks
+from robusttc.data.tokens import load_nltk as nltk_tokenize
 
 ROOT = Path(__file__).parents[1]
 TIMED_SET = "amazon69"

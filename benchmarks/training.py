@@ -25,9 +25,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import SHARED, find_data, print_table
-from robusttc.data.loading import load_tasks
-from robusttc.data.tokens import Vocabulary
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import Vocabulary, load_tasks, load_word_vectors
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.model import TrainedModel
 from robusttc.encoders.settings import TrainingSettings

@@ -73,7 +73,7 @@ def main() -> None:
                 keep_vectors(way, task.texts)
                 model = way.adapt(task.take(few_shot_rows(task, random_state=draw)))
                 rows = task.rows("valid")
-                right[task.name] = model.predict(list(task.texts.take(rows))) == task.labels[rows]
+                right[task.name] = model.predict(list(task.texts_at(rows))) == task.labels[rows]
             records[name].append(dict(score_answers(right, novel)))
     header = ["way", "all texts", "novel texts", f"all, to {USUAL}", f"novel, to {USUAL}"]
     header += ["all, to the blend", "novel, to the blend"]

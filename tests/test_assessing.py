@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import robusttc
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.errors import UsageError
 

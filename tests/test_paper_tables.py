@@ -224,12 +224,13 @@ def test_score_is_the_mean_over_draws_and_novel_rows() -> None:
 def test_training_rows_get_the_natural_share() -> None:
     labels = ["1"] * 50 + ["-1"] * 50 + ["1"] * 45 + ["-1"] * 5 + ["1", "-1"]
     splits = ["train_full"] * 100 + ["valid"] * 50 + ["train"] * 2
-    task = Task("books.t4", [f"text {place}" for place in range(152)], labels, splits)
+    texts = [f"text {place}" for place in range(152)]
+    task = Task("books.t4", texts, labels, splits, other_splits=["train_full"])
     weighed = weigh_training(task)
     rows = weighed.rows("train")
     assert np.mean(weighed.labels[rows] == "1") == pytest.approx(0.9, abs=0.02)
     assert len(rows) == 56  # all 50 positives, and as many negatives as make 90 %
-    assert len(set(weighed.texts.take(rows))) == len(rows)
+    assert len(set(weighed.texts_at(rows))) == len(rows)
     # The support set is no training row of multi-task learning.
     assert not {"text 150", "text 151"} & set(weighed.texts)
 

@@ -63,7 +63,7 @@ class PaperFewShot:
         rows = task.rows("train")
         codes, label_names = check_support(task, rows)
         with threadpool_limits(1):
-            inputs = self.reader.read(list(task.texts.take(rows)))
+            inputs = self.reader.read(list(task.texts_at(rows)))
             support = Support(task.name, inputs, codes, len(label_names))
             options: dict[str, Any] = {
                 "settings": self.settings,

@@ -183,7 +183,7 @@ def judge_multitask(model: Any, data: Data, names: Sequence[str]) -> Right:
     for name in names:
         task = data.tasks[name]
         rows = task.rows("test")
-        right[name] = [model.predict(name, list(task.texts.take(rows))) == task.labels[rows]]
+        right[name] = [model.predict(name, list(task.texts_at(rows))) == task.labels[rows]]
     return right
 
 
@@ -201,7 +201,7 @@ def judge_fewshot(
             start = time.perf_counter()
             model = learned.model.adapt(task)
             seconds.append(time.perf_counter() - start)
-            right[name].append(model.predict(list(task.texts.take(rows))) == task.labels[rows])
+            right[name].append(model.predict(list(task.texts_at(rows))) == task.labels[rows])
             n_out += bool(getattr(model, "out_of_cluster_", False))
     said = {
         "out_of_cluster": n_out,

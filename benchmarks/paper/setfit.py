@@ -36,7 +36,7 @@ def describe(task: Task) -> dict[str, Any]:
     """Give a few-shot task as `benchmarks.setfit_run` reads it."""
     parts = {part: task.rows(part) for part in ("train", "test")}
     return {"name": task.name} | {
-        part: {"texts": list(task.texts.take(rows)), "labels": task.labels[rows].tolist()}
+        part: {"texts": list(task.texts_at(rows)), "labels": task.labels[rows].tolist()}
         for part, rows in parts.items()
     }
 

@@ -12,7 +12,7 @@ from benchmarks.learning_data import load_set, novel_rows, targets
 from benchmarks.reliability import read_kinds
 from benchmarks.report import find_data
 from robusttc import Task, TaskSet, load_tasks
-from robusttc.data.task import SPLITS
+from robusttc.data import SPLITS
 from robusttc.fewshot.protocol import choose_targets, few_shot_rows
 from robusttc.random import numpy_generator
 

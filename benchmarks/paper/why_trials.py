@@ -175,7 +175,7 @@ def answer(model: ClusterMultiTask | SingleTaskBaseline, task: Task) -> NDArray[
     """Give the probability of every label of a task, also of those that the model was not taught."""
     found = np.zeros((len(task.rows("test")), len(task.label_names)))
     places = [task.label_names.index(name) for name in model.label_names(task.name)]
-    found[:, places] = model.predict_proba(task.name, list(task.texts.take(task.rows("test"))))
+    found[:, places] = model.predict_proba(task.name, list(task.texts_at(task.rows("test"))))
     return found
 
 
@@ -225,13 +225,13 @@ def drop_phrases(tasks: TaskSet) -> TaskSet:
     """
     tested: dict[str, set[str]] = {}
     for task in tasks:
-        for text in task.texts.take(task.rows("test")):
+        for text in task.texts_at(task.rows("test")):
             tested.setdefault(normalise_text(text), set()).add(task.name)
     kept = []
     for task in tasks:
         rows = task.rows("train")
         elsewhere = [
-            bool(tested.get(normalise_text(text), set()) - {task.name}) for text in task.texts.take(rows)
+            bool(tested.get(normalise_text(text), set()) - {task.name}) for text in task.texts_at(rows)
         ]
         _, first = np.unique(task.label_codes[rows], return_index=True)
         stays = ~np.array(elsewhere)

@@ -16,12 +16,7 @@ from robusttc.version import __version__
 if TYPE_CHECKING:
     from robusttc.assessing import assess_clusters
     from robusttc.clustering import RobustTaskClustering, complete_similarity, make_planted_scores
-    from robusttc.data.inspection import inspect_tasks
-    from robusttc.data.loading import load_tasks
-    from robusttc.data.synthetic import make_planted_tasks
-    from robusttc.data.task import Task
-    from robusttc.data.taskset import TaskSet
-    from robusttc.data.writing import write_tasks
+    from robusttc.data import Task, TaskSet, inspect_tasks, load_tasks, make_planted_tasks, write_tasks
     from robusttc.errors import (
         DataError,
         DataWarning,
@@ -72,19 +67,19 @@ _HOME_OF_NAME = {
     "RobustTCWarning": "robusttc.errors",
     "RobustTaskClustering": "robusttc.clustering",
     "StoreError": "robusttc.errors",
-    "Task": "robusttc.data.task",
-    "TaskSet": "robusttc.data.taskset",
+    "Task": "robusttc.data",
+    "TaskSet": "robusttc.data",
     "TransferScores": "robusttc.transfer",
     "UsageError": "robusttc.errors",
     "assess_clusters": "robusttc.assessing",
     "complete_similarity": "robusttc.clustering",
-    "inspect_tasks": "robusttc.data.inspection",
-    "load_tasks": "robusttc.data.loading",
+    "inspect_tasks": "robusttc.data",
+    "load_tasks": "robusttc.data",
     "make_planted_scores": "robusttc.clustering",
-    "make_planted_tasks": "robusttc.data.synthetic",
+    "make_planted_tasks": "robusttc.data",
     "measure_transfer": "robusttc.transfer",
     "read_scores": "robusttc.transfer",
-    "write_tasks": "robusttc.data.writing",
+    "write_tasks": "robusttc.data",
 }
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.settings import check_choice
@@ -65,7 +65,7 @@ def assess_clusters(
     Examples
     --------
     >>> import numpy as np
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> names = [f"task-{number}" for number in range(4)]
     >>> tasks = TaskSet(Task(name, ["text"] * 24, ["x"] * 12 + ["y"] * 12) for name in names)

@@ -8,8 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from robusttc.baselines.asap import AsapBaseline, asap_clusters
 from robusttc.baselines.asap_clustered import AsapClusterFewShot, AsapClusterMultiTask
 from robusttc.baselines.bag_of_words import BagOfWords
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.errors import DataError, UsageError
 

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from robusttc.baselines.fast_text import FastTextBaseline, bigram_shares, mean_vectors, number_pairs
-from robusttc.data.synthetic import make_planted_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.token_array import TokenArray
+from robusttc.data import Task, TaskSet, TokenArray, make_planted_tasks
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.softmax import fit_softmax
@@ -54,7 +51,7 @@ def test_planted_tasks_are_learned(seed: int) -> None:
     gains = []
     for task in tasks:
         rows = task.rows("test")
-        found = baseline.predict(task.name, list(task.texts.take(rows)))
+        found = baseline.predict(task.name, list(task.texts_at(rows)))
         most_frequent = np.bincount(task.label_codes[rows]).max() / len(rows)
         gains.append((found == task.labels[rows]).mean() - most_frequent)
     assert np.mean(gains) > 0.1

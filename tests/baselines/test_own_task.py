@@ -14,8 +14,7 @@ from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
 from robusttc.baselines.own_task import OwnTaskBaseline
 from robusttc.baselines.prototypes import PrototypeBaseline
 from robusttc.baselines.single_task import SingleTaskBaseline
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.fewshot.protocol import make_few_shot

@@ -13,9 +13,7 @@ from robusttc.baselines.matching_network import MatchingNetworkBaseline
 from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
 from robusttc.baselines.source_encoder import SourceBaseline
 from robusttc.baselines.task_mixture import TaskMixtureBaseline, keep_largest
-from robusttc.data.synthetic import make_planted_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.fewshot.protocol import few_shot_rows, make_few_shot
@@ -102,7 +100,7 @@ def test_texts_are_read_as_words(make: Make) -> None:
         options["settings"] = settings.replace(metric=settings.metric.replace(steps=10))
     model = make("cnn", **options).fit(sources).adapt(make_few_shot(target))
     rows = target.rows("test")
-    found = model.predict(list(target.texts.take(rows)))
+    found = model.predict(list(target.texts_at(rows)))
     assert set(found) <= set(target.label_names)
     assert model.predict_proba(["words that nobody has heard of", ""]).shape == (2, len(model.label_names))
 

@@ -34,7 +34,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["inspect", "x", "--encoding", "klingon"],
         ["inspect", "x", "--split-value", "=train"],
         ["inspect", "x", "--split-value", "a=b"],
-        ["inspect", "x", "--text-column", "label"],
+        ["inspect", "x", "--text-column", "a", "--label-column", "a"],
     ],
 )
 def test_wrong_usage_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_bad_data_is_4_and_one_message(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "a.csv").write_text("text,label\nhello,greet\n,leave\n")
     assert main(["inspect", str(tmp_path)]) == 4
     captured = capsys.readouterr()
-    assert "a.csv:3: empty text" in captured.err
+    assert "a.csv:3: the text is empty" in captured.err
     assert "Traceback" not in captured.err
 
 

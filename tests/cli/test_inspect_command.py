@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from robusttc.cli import main
-from robusttc.data.loading import load_tasks
+from robusttc.data import load_tasks
 
 SHARED = Path(__file__).parent.parent.parent.parent / "shared" / "data"
 
@@ -26,7 +26,9 @@ def write_two_tasks(folder: Path) -> None:
 def test_table_totals_and_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_two_tasks(tmp_path)
     assert main(["inspect", str(tmp_path), "--no-cost"]) == 0
-    out = capsys.readouterr().out
+    captured = capsys.readouterr()
+    out = captured.out
+    assert captured.err == "Ignored, not task files: README.md\n"
     assert out.splitlines()[0].split() == [
         "task",
         "rows",
@@ -39,7 +41,6 @@ def test_table_totals_and_findings(tmp_path: Path, capsys: pytest.CaptureFixture
     ]
     assert out.splitlines()[1].split() == ["acme", "4", "3", "3", "0", "1", "1"]
     assert "2 tasks, 7 rows" in out
-    assert "left alone: README.md" in out
     assert "acme: 'hello' is 'Greet' and 'greet'" in out
     assert "acme: 'Greet', 'greet'" in out
     assert "acme and globex: 2 texts, 100% of the smaller and 67% of the larger" in out
@@ -72,8 +73,8 @@ def test_skipped_rows_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "a.csv").write_text("text,label\nhello,greet\n,greet\nhi,greet\nbye,leave\nciao,leave\n")
     assert main(["inspect", str(tmp_path), "--no-cost", "--skip-bad-rows"]) == 0
     captured = capsys.readouterr()
-    assert "Left out 1 bad rows" in captured.err
-    assert "a.csv:3: empty text" in captured.err
+    assert "Left out 1 bad row " in captured.err
+    assert "a.csv:3: the text is empty" in captured.err
     assert "Bad rows left out: 1" in captured.out
 
 
@@ -92,6 +93,24 @@ def test_columns_split_values_and_delimiter(tmp_path: Path, capsys: pytest.Captu
     assert main(["inspect", str(file), *columns, *values, "--delimiter", "~", "--no-cost"]) == 0
     out = capsys.readouterr().out
     assert "1 tasks, 3 rows (2 train, 1 spare)" in out
+
+
+def test_what_was_recognised_is_said_and_options_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "acme.csv"
+    file.write_text("utterance;intent\nhello;greet\nbye;leave\n")
+    assert main(["inspect", str(file), "--no-cost", "--shares", "1,0,0"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "acme.csv: read the column 'utterance' as the text, 'intent' as the label\n"
+    assert "2 rows (2 train)" in captured.out
+    file.write_text("utterance;intent\nhello;greet\nbye;leave\n;leave\n")
+    assert main(["inspect", str(file), "--no-cost", "--text-column", "utterence"]) == 4
+    assert "--text-column 'utterance' (did you mean 'utterance'?)" in capsys.readouterr().err
+    assert main(["inspect", str(file), "--no-cost"]) == 4
+    assert "leave out the 1 bad row with --skip-bad-rows" in capsys.readouterr().err
+    assert main(["inspect", str(file), "--shares", "1,0"]) == 2
+    assert main(["inspect", str(file), "--shares", "most"]) == 2
 
 
 def write_measurable_tasks(folder: Path, n_tasks: int = 3) -> None:

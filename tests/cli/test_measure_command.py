@@ -12,7 +12,7 @@ from rich.console import Console
 
 from robusttc.cli import main
 from robusttc.cli.progress_view import show_progress
-from robusttc.data.loading import load_tasks
+from robusttc.data import load_tasks
 from robusttc.progress import ProgressEvent
 from robusttc.transfer import measure_transfer, read_scores
 

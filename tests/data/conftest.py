@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from robusttc.data.loading import LoadedTasks, read_tasks
-from robusttc.data.options import ReadOptions
-from robusttc.data.task import Task
+from robusttc.data import LoadedTasks, ReadOptions, Task, read_tasks
 
 Row = tuple[str, str, str]
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from robusttc.cli import main
-from robusttc.data.loading import load_tasks, read_tasks
-from robusttc.data.options import ReadOptions
+from robusttc.data import ReadOptions, load_tasks, read_tasks
 from robusttc.errors import DataError, ExitCode, Problem, TaskFilesError
 
 BAD_FILES = Path(__file__).parent.parent / "bad_files"
@@ -107,7 +106,8 @@ def test_twenty_problems_are_listed_and_the_rest_counted(tmp_path: Path) -> None
     assert caught.value.n_problems == 50
     assert "50 problems in the task files" in str(caught.value)
     assert "… and 30 more" in str(caught.value)
-    assert "leave out the 50 bad rows" in str(caught.value)
+    assert "nearly all rows of" in str(caught.value)
+    assert "skip_bad_rows" not in str(caught.value)
 
 
 def test_bad_rows_do_not_crowd_out_other_problems(tmp_path: Path) -> None:
@@ -144,14 +144,14 @@ def test_nothing_there(tmp_path: Path, name: str) -> None:
 
 
 def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
-    assert [problem.what for problem in problems_of(tmp_path / ("x" * 5_000))] == ["it cannot be read"]
+    assert [problem.what for problem in problems_of(tmp_path / ("x" * 5_000))] == ["the file cannot be read"]
 
 
 def test_a_file_whose_name_is_not_text(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv")).write_text("text,label\none,a\ntwo,b\n")
     problems = problems_of(tmp_path)
     assert {problem.what for problem in problems} == {
-        "the task name contains a control character or half a character"
+        "the task name contains a control character or a lone surrogate"
     }
 
 

@@ -25,14 +25,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from robusttc.data.loading import LoadedTasks, read_tasks
-from robusttc.data.options import ReadOptions
-from robusttc.data.readers.rasa_entities import remove_entities
+from robusttc.data import LoadedTasks, ReadOptions, read_tasks
+from robusttc.data.rasa import remove_entities
 from robusttc.errors import DataError, TaskFilesError
 
 Row = tuple[str, str, str]  # task, text, label
 MAX_SECONDS = 5
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
+KNOWN_NAMES = {"task", "text", "label"}
 
 TEXTS = [
     "where is my parcel?",
@@ -111,13 +111,13 @@ def good_rasa_json() -> bytes:
 # --- the other parsers: all records, None for one that they cannot read
 
 
-def parse_delimited(data: bytes, tsv: bool) -> list[Row | None]:
+def parse_delimited(data: bytes) -> list[Row | None]:
     text = decode(data)
     first = next((line for line in LINE_BREAK.split(text) if line), "")
-    delimiters = [
-        mark for mark in ",;\t|" if {"text", "label"} <= set(next(csv.reader([first], delimiter=mark), []))
-    ]
-    delimiter = "\t" if tsv else [*delimiters, ","][0]
+    found = {mark: next(csv.reader([first], delimiter=mark), []) for mark in ",;\t|"}
+    delimiter = max(found, key=lambda mark: (len(KNOWN_NAMES & set(found[mark])), len(found[mark])))
+    if delimiter == "\t":
+        return parse_tabs(data)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     records: list[list[str] | None] = []
     while True:
@@ -127,7 +127,11 @@ def parse_delimited(data: bytes, tsv: bool) -> list[Row | None]:
             break
         except csv.Error:
             records.append(None)
-    header, *rest = [record for record in records if record != []]
+    return by_column([record for record in records if record != []])
+
+
+def by_column(records: list[list[str] | None]) -> list[Row | None]:
+    header, *rest = records
     assert header is not None
     places = [header.index(name) if name in header else None for name in ("task", "text", "label")]
     return [
@@ -140,6 +144,29 @@ def parse_delimited(data: bytes, tsv: bool) -> list[Row | None]:
         )
         for record in rest
     ]
+
+
+def parse_tabs(data: bytes) -> list[Row | None]:
+    """Split at tabs; a field is quoted if its quotes are closed, over as many lines as that takes."""
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", decode(data))
+    records: list[list[str] | None] = []
+    while lines:
+        line = lines.pop(0)
+        fields = line.rstrip("\r\n").split("\t")
+        if fields == [""]:
+            continue
+        if '"' in line and not (records and len(fields) == len(records[0] or [])):
+            reader = csv.reader([line, *lines], delimiter="\t", strict=True)
+            try:
+                records.append(next(reader))
+                lines = lines[reader.line_num - 1 :]
+                continue
+            except csv.Error:
+                pass
+        quoted = [re.fullmatch(r'"((?:[^"]|"")*)"', field, flags=re.DOTALL) for field in fields]
+        pairs = zip(fields, quoted, strict=True)
+        records.append([match[1].replace('""', '"') if match else field for field, match in pairs])
+    return by_column(records)
 
 
 def parse_jsonl(data: bytes) -> list[Row | None]:
@@ -238,17 +265,17 @@ class Kind:
 
 
 KINDS = {
-    "csv": Kind("file.csv", good_csv, lambda data: parse_delimited(data, tsv=False)),
-    "tsv": Kind("file.tsv", good_tsv, lambda data: parse_delimited(data, tsv=True)),
+    "csv": Kind("file.csv", good_csv, parse_delimited),
+    "tsv": Kind("file.tsv", good_tsv, parse_tabs),
     "csv-utf-16": Kind(
         "file.csv",
         lambda: good_csv().decode().encode("utf-16"),
-        lambda data: parse_delimited(data, tsv=False),
+        parse_delimited,
     ),
     "csv.gz": Kind(
         "file.csv.gz",
         lambda: gzip.compress(good_csv(), mtime=0),
-        lambda data: parse_delimited(gzip.decompress(data), tsv=False),
+        lambda data: parse_delimited(gzip.decompress(data)),
     ),
     "jsonl": Kind("file.jsonl", good_jsonl, parse_jsonl),
     "parquet": Kind("file.parquet", good_parquet, parse_parquet),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robusttc.data.loading import LoadedTasks
+from robusttc.data import LoadedTasks
 from robusttc.errors import TaskFilesError
 
 Read = Callable[..., LoadedTasks]
@@ -171,7 +171,7 @@ def test_blank_lines_are_passed_over_and_counted(read_file: Read, rows_of: RowsO
     content = "\n\r\ntext;label;split\n\none;a;train\n\r\n\ntwo;b;train\n\n"
     expected = [("one", "a", "train"), ("two", "b", "train")]
     assert rows_of(read_file("acme.csv", content).tasks["acme"]) == expected
-    with pytest.raises(TaskFilesError, match=r"acme\.csv:10: empty text"):
+    with pytest.raises(TaskFilesError, match=r"acme\.csv:10: the text is empty"):
         read_file("acme.csv", content + ";b;train\n")
 
 
@@ -193,8 +193,8 @@ def test_lines_are_counted_through_quoted_fields(read_file: Read, line_end: str)
     with pytest.raises(TaskFilesError) as caught:
         read_file("acme.csv", line_end.join(lines))
     assert [(problem.line, problem.what.split(":")[0]) for problem in caught.value.problems] == [
-        (5, "empty text"),
-        (7, "empty label"),
+        (5, "the text is empty"),
+        (7, "the label is empty"),
         (9, "ragged row"),
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 import datasets
 import pytest
 
-from robusttc.data.loading import load_tasks
+from robusttc.data import load_tasks
 from robusttc.errors import DataWarning, TaskFilesError
 
 Row = tuple[str, str, str]
@@ -69,7 +69,7 @@ def test_rows_without_a_label_are_refused_by_number(tmp_path: Path) -> None:
     with pytest.raises(TaskFilesError) as caught:
         load_tasks(tmp_path / "acme")
     assert [(problem.line, problem.got) for problem in caught.value.problems] == [(4, "-1"), (6, "-1")]
-    assert "acme:row 4: the label is not one of the data set's names" in str(caught.value)
+    assert "acme:row 4: the value of 'label' is not one of the data set's classes" in str(caught.value)
     with pytest.warns(DataWarning, match="2 bad rows"):
         assert list(load_tasks(tmp_path / "acme", skip_bad_rows=True)["acme"].texts) == [*TEXTS[:3], "five"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robusttc.data.loading import LoadedTasks
+from robusttc.data import LoadedTasks
 from robusttc.errors import TaskFilesError
 
 Read = Callable[..., LoadedTasks]
@@ -65,18 +65,26 @@ def test_whole_numbers_are_their_digits(read_file: Read) -> None:
     assert read_file("acme.jsonl", content, allow_incomplete=True).tasks.names == ("7", "8")
 
 
-@pytest.mark.parametrize("label", [True, 1.5, None, [], {}, ["a"], 1e999])
+@pytest.mark.parametrize("label", [True, 1.5, [], {}, ["a"], 1e999])
 def test_other_values_are_no_labels(read_file: Read, label: object) -> None:
     content = lines({"text": "one", "label": "a"}, {"text": "two", "label": "b"}).encode()
     value = b"1e999" if label == 1e999 else json.dumps(label).encode()
-    with pytest.raises(TaskFilesError, match=r"acme\.jsonl:3: the label is not text"):
+    with pytest.raises(TaskFilesError, match=r"acme\.jsonl:3: the label is not a string"):
         read_file("acme.jsonl", content + b'{"text": "three", "label": ' + value + b"}")
 
 
-@pytest.mark.parametrize("text", [True, 1, None, ["a"]])
+@pytest.mark.parametrize("text", [True, 1, ["a"]])
 def test_other_values_are_no_texts(read_file: Read, text: object) -> None:
     with pytest.raises(TaskFilesError, match=r"acme\.jsonl:1: the text is not a string"):
         read_file("acme.jsonl", lines({"text": text, "label": "a"}, {"text": "one", "label": "b"}))
+
+
+def test_null_is_no_value(read_file: Read) -> None:
+    content = lines({"text": None, "label": "a"}, {"text": "one", "label": None}, {"text": "x", "label": "a"})
+    with pytest.raises(TaskFilesError) as caught:
+        read_file("acme.jsonl", content, allow_incomplete=True)
+    found = [(problem.line, problem.what, problem.got) for problem in caught.value.problems]
+    assert found == [(1, "the text is empty", "null"), (2, "the label is empty", "null")]
 
 
 def test_keys_by_other_names(read_file: Read, rows_of: RowsOf) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robusttc.data.readers.rasa_entities import remove_entities
+from robusttc.data.rasa import remove_entities
 
 # Rasa's own expression, but that the third form must hold objects: Rasa takes the second of any two words in
 # square brackets away, which it does not mean.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from robusttc.data.loading import LoadedTasks
+from robusttc.data import LoadedTasks
 from robusttc.errors import TaskFilesError
 
 Read = Callable[..., LoadedTasks]
@@ -52,9 +52,9 @@ def test_lines_of_bad_examples(read_file: Read, line_end: str) -> None:
     with pytest.raises(TaskFilesError) as caught:
         read_file("acme.json", line_end.join(lines))
     assert [(problem.line, problem.what.split(":")[0]) for problem in caught.value.problems] == [
-        (2, "empty text"),
+        (2, "the text is empty"),
         (4, "an example is not an object"),
-        (4, "the label is not text"),
+        (4, "the label is empty"),
         (6, "missing label"),
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from robusttc.data.loading import LoadedTasks
+from robusttc.data import LoadedTasks
 from robusttc.errors import TaskFilesError
 
 Read = Callable[..., LoadedTasks]
@@ -64,7 +64,7 @@ def test_lines_of_bad_examples(read_file: Read, line_end: str) -> None:
     with pytest.raises(TaskFilesError) as caught:
         read_file("acme.md", content)
     assert [(problem.line, problem.what) for problem in caught.value.problems] == [
-        (7, "empty text"),
+        (7, "the text is empty"),
         (23, "a line is neither an example nor a header"),
     ]
 

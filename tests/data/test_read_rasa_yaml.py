@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from robusttc.data.loading import LoadedTasks
+from robusttc.data import LoadedTasks
 from robusttc.errors import TaskFilesError
 
 Read = Callable[..., LoadedTasks]

@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UnknownTaskError
 
 TEXTS, LABELS, SPLITS = ["hi", "bye", "hello"], ["greet", "leave", "greet"], ["train", "valid", "own"]
 
 
 def make(may_share: bool = True, name: str = "acme") -> Task:
-    return Task(name, TEXTS, LABELS, SPLITS, may_share=may_share)
+    return Task(name, TEXTS, LABELS, SPLITS, other_splits=["own"], may_share=may_share)
 
 
 def test_tasks_share_unless_told_otherwise() -> None:
-    task = Task("acme", TEXTS, LABELS, SPLITS)
+    task = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"])
     assert task.may_share
     assert task == make(True)
     assert repr(task) == "Task('acme', 3 rows, 2 labels)"
@@ -51,8 +50,8 @@ def test_it_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("value", ["no", 0, 1, None])
-def test_only_truths_are_taken(value: Any) -> None:
-    with pytest.raises(DataError, match="task 'acme': may_share is not a truth"):
+def test_only_booleans_are_taken(value: Any) -> None:
+    with pytest.raises(DataError, match="task 'acme': may_share is not a boolean"):
         make(value)
     with pytest.raises(DataError, match="may_share"):
         make().with_sharing(value)

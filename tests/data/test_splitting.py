@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robusttc.data.splitting import SHARES, split_rows
+from robusttc.data import SHARES, split_rows
 
 LABELS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=200)
 

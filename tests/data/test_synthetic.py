@@ -14,14 +14,12 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
-from robusttc.data.synthetic.grammar import ATTRIBUTES
-from robusttc.data.synthetic.labelling import STYLES
-from robusttc.data.synthetic.words_service import FIELDS, FINE_INTENT
-from robusttc.data.task import Task
+from robusttc.data import PlantedTasks, Task, make_planted_tasks
+from robusttc.data.synthetic import STYLES, read_words
 from robusttc.errors import UsageError
 
 SEEDS = (0, 1, 2, 3, 4)
+ATTRIBUTES, FIELDS = read_words()
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -156,7 +154,8 @@ def test_utterances_are_short_sentences(planted: PlantedTasks) -> None:
 
 
 def test_other_families_say_the_same_things_by_chance(planted: PlantedTasks) -> None:
-    phrases = [phrase for ways in FINE_INTENT.phrases for phrase in ways]
+    (fine_intent,) = (attribute for attribute in ATTRIBUTES if attribute.name == "fine_intent")
+    phrases = [phrase for ways in fine_intent.phrases for phrase in ways]
     by_fine_intent = planted.family_names.index("fine_intent")
     for family in range(6):
         tasks = [task for task, own in zip(planted.tasks, planted.families, strict=True) if own == family]
@@ -170,19 +169,19 @@ def test_other_families_say_the_same_things_by_chance(planted: PlantedTasks) -> 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES, ids=lambda attribute: attribute.name)
 def test_words_of_an_attribute_are_unambiguous(attribute: Any) -> None:
-    names = [name for value in attribute.values for name in value.names]
-    cues = [cue for value in attribute.values for cue in value.cues]
+    names = [name for of_value in attribute.names for name in of_value]
+    cues = [cue for of_value in attribute.cues for cue in of_value]
     assert len(set(names)) == len(names)
     assert len(set(cues)) == len(cues)
     assert all(names)
     assert all(cues)
-    assert len(attribute.values) >= 8
-    assert all(len(value.cues) >= 12 for value in attribute.values)
+    assert len(attribute.names) == len(attribute.cues) >= 8
+    assert all(len(of_value) >= 12 for of_value in attribute.cues)
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+@pytest.mark.parametrize("style", STYLES)
 def test_every_style_keeps_label_names_apart(style: Any) -> None:
-    names = [name for attribute in ATTRIBUTES for value in attribute.values for name in value.names]
+    names = [name for attribute in ATTRIBUTES for of_value in attribute.names for name in of_value]
     distinct = sorted(set(names))
     assert len(set(style(distinct, np.random.default_rng(0)))) == len(distinct)
 
@@ -201,8 +200,8 @@ def bag_of_words_accuracy(task: Task) -> float:
     train, test = task.rows("train"), task.rows("test")
     vectorizer = CountVectorizer()
     classifier = LogisticRegression(max_iter=500)
-    classifier.fit(vectorizer.fit_transform(task.texts.take(train)), task.label_codes[train])
-    return float(classifier.score(vectorizer.transform(task.texts.take(test)), task.label_codes[test]))
+    classifier.fit(vectorizer.fit_transform(task.texts_at(train)), task.label_codes[train])
+    return float(classifier.score(vectorizer.transform(task.texts_at(test)), task.label_codes[test]))
 
 
 @pytest.mark.usefixtures("one_thread")

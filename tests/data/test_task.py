@@ -3,10 +3,11 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 
 TEXTS = ["hi", "bye", "hello", "ciao"]
@@ -15,7 +16,7 @@ SPLITS = ["train", "valid", "own", "test"]
 
 
 def test_labels_are_kept_and_coded_by_their_sorted_names() -> None:
-    task = Task("acme", TEXTS, LABELS, SPLITS)
+    task = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"])
     assert task.labels.tolist() == LABELS
     assert task.label_names == ("both", "greet", "leave")
     assert task.label_codes.tolist() == [1, 2, 1, 0]
@@ -28,7 +29,7 @@ def test_without_splits_every_row_is_for_training() -> None:
 
 
 def test_rows_of_splits() -> None:
-    task = Task("acme", TEXTS, LABELS, SPLITS)
+    task = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"])
     assert task.rows("test", "train").tolist() == [0, 3]
     assert task.rows("own").tolist() == [2]
     with pytest.raises(UsageError, match="no such split"):
@@ -36,13 +37,13 @@ def test_rows_of_splits() -> None:
 
 
 def test_take_forgets_labels_that_are_gone() -> None:
-    part = Task("acme", TEXTS, LABELS, SPLITS).take([2, 0])
+    part = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"]).take([2, 0])
     assert (list(part.texts), part.label_names) == (["hello", "hi"], ("greet",))
     assert part.splits.tolist() == ["own", "train"]
 
 
 def test_other_splits() -> None:
-    task = Task("acme", TEXTS, LABELS, SPLITS).with_splits(["test"] * 4)
+    task = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"]).with_splits(["test"] * 4)
     assert task.rows("test").tolist() == [0, 1, 2, 3]
     assert list(task.texts) == TEXTS
 
@@ -50,30 +51,30 @@ def test_other_splits() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Task("other", TEXTS, LABELS, SPLITS),
-        Task("acme", [*TEXTS[:3], "ciao "], LABELS, SPLITS),
-        Task("acme", TEXTS, ["greet", "leave", "greet", "greet"], SPLITS),
-        Task("acme", TEXTS, LABELS, ["train", "valid", "own", "train"]),
-        Task("acme", TEXTS[::-1], LABELS[::-1], SPLITS[::-1]),
+        Task("other", TEXTS, LABELS, SPLITS, other_splits=["own"]),
+        Task("acme", [*TEXTS[:3], "ciao "], LABELS, SPLITS, other_splits=["own"]),
+        Task("acme", TEXTS, ["greet", "leave", "greet", "greet"], SPLITS, other_splits=["own"]),
+        Task("acme", TEXTS, LABELS, ["train", "valid", "own", "train"], other_splits=["own"]),
+        Task("acme", TEXTS[::-1], LABELS[::-1], SPLITS[::-1], other_splits=["own"]),
     ],
 )
 def test_whatever_differs_changes_the_hash(other: Task) -> None:
-    task = Task("acme", TEXTS, LABELS, SPLITS)
+    task = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"])
     assert task != other
     assert task.content_hash != other.content_hash
-    assert task == Task("acme", TEXTS, LABELS, SPLITS)
-    assert hash(task) == hash(Task("acme", TEXTS, LABELS, SPLITS))
+    assert task == Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"])
+    assert hash(task) == hash(Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"]))
 
 
 def test_the_hash_does_not_know_of_splits_without_rows() -> None:
-    with_own = Task("acme", TEXTS, LABELS, SPLITS)
+    with_own = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"])
     assert with_own.take([0, 1]).content_hash == Task("acme", TEXTS[:2], LABELS[:2], SPLITS[:2]).content_hash
 
 
 def test_the_hash_is_the_same_on_every_machine() -> None:
     # Recorded from the first version: runs on disk know their tasks by it.
     expected = "57f21d1c74f50b6b1f0a"
-    found = Task("acme", TEXTS, LABELS, SPLITS).content_hash
+    found = Task("acme", TEXTS, LABELS, SPLITS, other_splits=["own"]).content_hash
     assert len(found) == 64
     assert found.startswith(expected)
 
@@ -91,20 +92,74 @@ def test_a_task_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("", ["a"], ["x"]), "name of a task"),
-        ((None, ["a"], ["x"]), "name of a task"),
+        (("", ["a"], ["x"]), "the task name is empty"),
+        ((None, ["a"], ["x"]), "the task name is not a string"),
+        (("a\nb", ["a"], ["x"]), "the task name contains a control character"),
+        (("a" * 1_001, ["a"], ["x"]), "the task name is longer than 1,000"),
+        (("t", "hello", "xyxyx"), "texts is not a list; got 'hello'"),
+        (("t", ["a"], "x"), "labels is not a list"),
+        (("t", b"ab", ["x", "y"]), "texts is not a list"),
+        (("t", None, ["x", "y"]), "texts is not a list"),
+        (("t", ["a"], ["x"], "train"), "splits is not a list"),
         (("t", ["a", "b"], ["x"]), "differ in length"),
         (("t", ["a"], ["x"], ["train", "test"]), "differ in length"),
-        (("t", ["a", " "], ["x", "x"]), "row 1: a text is not usable"),
-        (("t", ["a"], [""]), "a label is not usable"),
-        (("t", ["a"], [5]), "a label is not usable"),
-        (("t", ["\ud800"], ["x"]), "a text is not usable"),
-        (("t", ["a"], ["x"], [None]), "a split is not usable"),
+        (("t", ["a", " "], ["x", "x"]), "row 1: the text is empty"),
+        (("t", ["a", 5], ["x", "x"]), "row 1: the text is not a string"),
+        (("t", ["a\0b"], ["x"]), "the text contains a NUL"),
+        (("t", ["a" * 131_073], ["x"]), "the text is too long"),
+        (("t", ["\ud800"], ["x"]), "the text is not Unicode"),
+        (("t", ["a"], [""]), "the label is empty"),
+        (("t", ["a", "b"], ["x", 5]), "row 1: the label is not a string"),
+        (("t", ["a"], [["x"]]), "the label is not a string"),
+        (("t", ["a"], ["x\ty"]), "the label contains a control character"),
+        (("t", ["a"], ["x" * 1_001]), "the label is longer than 1,000"),
+        (("t", ["a"], ["x"], [None]), "unknown split; got None"),
+        (("t", ["a", "b"], ["x", "y"], ["train", "tset"]), "row 1: unknown split; got 'tset'"),
     ],
 )
 def test_columns_that_make_no_task(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Task(*arguments)
+
+
+def test_splits_by_their_other_names() -> None:
+    task = Task("acme", TEXTS, LABELS, ["train", "validation", "dev", "test"])
+    assert task.splits.tolist() == ["train", "valid", "valid", "test"]
+
+
+def test_other_splits_are_named() -> None:
+    task = Task("acme", TEXTS, LABELS, ["train", "b", "a", "test"], other_splits=("b", "a"))
+    assert task.split_names == ("train", "valid", "test", "a", "b")
+    assert task.with_splits(["a"] * 4).rows("a").tolist() == [0, 1, 2, 3]
+    with pytest.raises(DataError, match="too many splits"):
+        Task("acme", ["t"], ["x"], other_splits=[f"split {number}" for number in range(130)])
+
+
+@pytest.mark.parametrize("kind", [tuple, np.array, pd.Series])
+def test_columns_may_be_arrays_and_series(kind: Any) -> None:
+    task = Task("acme", kind(TEXTS), kind(LABELS), kind(["train", "valid", "test", "test"]))
+    assert task == Task("acme", TEXTS, LABELS, ["train", "valid", "test", "test"])
+    assert {type(text) for text in task.texts} == {str}
+
+
+def test_texts_of_rows() -> None:
+    task = Task("acme", TEXTS, LABELS)
+    assert task.texts_at([2, 0]) == ["hello", "hi"]
+    assert task.texts_at(np.array([], dtype=int)) == []
+
+
+def test_a_set_holds_tasks_alone() -> None:
+    with pytest.raises(DataError, match="expected a Task"):
+        TaskSet(["acme"])  # type: ignore[list-item]
+
+
+def test_a_set_as_a_table_of_a_notebook() -> None:
+    tasks = TaskSet(Task(f"<{number}>", TEXTS, LABELS, may_share=number > 0) for number in range(25))
+    shown = tasks._repr_html_()
+    assert "&lt;0&gt;" in shown
+    assert "<0>" not in shown
+    assert shown.count("private") == 1
+    assert "… and 5 more" in shown
 
 
 def test_a_set_keeps_its_order_and_finds_by_name() -> None:
@@ -135,7 +190,12 @@ def test_sets_are_equal_by_content_and_order() -> None:
 
 
 def test_tasks_cross_process_borders() -> None:
-    tasks = TaskSet([Task("a", ["t", "ü"], ["x", "y"], ["train", "spare"]), Task("b", ["v"], ["z"])])
+    tasks = TaskSet(
+        [
+            Task("a", ["t", "ü"], ["x", "y"], ["train", "spare"], other_splits=["spare"]),
+            Task("b", ["v"], ["z"]),
+        ]
+    )
     back = pickle.loads(pickle.dumps(tasks))  # noqa: S301
     assert back == tasks
     assert back["a"].texts[1] == "ü"

@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robusttc.data.loading import load_tasks
-from robusttc.data.synthetic import make_planted_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
-from robusttc.errors import UsageError
+from robusttc.data import Task, TaskSet, load_tasks, make_planted_tasks, write_tasks
+from robusttc.errors import StoreError, UsageError
 
 TEXTS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20
@@ -50,6 +46,23 @@ def test_name_that_cannot_be_a_file(tmp_path: Path, name: str) -> None:
     assert load_tasks(tmp_path / "all.jsonl", allow_incomplete=True) == tasks
 
 
+@pytest.mark.parametrize("place", ["tasks", "tasks.jsonl"])
+def test_private_tasks_stay_private(tmp_path: Path, place: str) -> None:
+    private = Task("private", ["t", "u"], ["x", "y"], may_share=False)
+    tasks = TaskSet([private, Task("public", ["t", "u"], ["x", "y"])])
+    write_tasks(tasks, tmp_path / place)
+    loaded = load_tasks(tmp_path / place)
+    assert [task.may_share for task in loaded] == [False, True]
+    assert loaded == tasks
+    assert TaskSet.from_frame(tasks.to_frame()) == tasks
+
+
+def test_other_splits_are_read_back_by_name(tmp_path: Path) -> None:
+    task = Task("a", ["t", "u", "v"], ["x", "y", "x"], ["train", "train", "own"], other_splits=["own"])
+    write_tasks(TaskSet([task]), tmp_path)
+    assert load_tasks(tmp_path, split_values={"own": "own"}) == TaskSet([task])
+
+
 def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = TaskSet([Task("a", ["t", "u"], ["x", "y"])])
     (file,) = write_tasks(old, tmp_path)
@@ -57,9 +70,9 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("robusttc.data.writing.os.fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr("robusttc.files.os.fsync", fail)
+    with pytest.raises(StoreError, match="disk full"):
         write_tasks(TaskSet([Task("a", ["new", "u"], ["x", "y"])]), tmp_path)
     assert load_tasks(tmp_path) == old
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
-    assert stat.S_ISREG(file.stat().st_mode)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

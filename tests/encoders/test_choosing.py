@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import ENCODER_NAMES, make_encoder
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import PreparedTasks

@@ -7,11 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robusttc.data.packed import PackedStrings
-from robusttc.data.task import SPLITS, Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import tokenize
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import SPLITS, Task, TaskSet, load_word_vectors, tokenize
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.layer import new_layer
@@ -89,7 +85,7 @@ def test_other_tasks_and_test_rows_change_no_vector(vector_file: Path) -> None:
 
 
 def test_a_text_without_tokens_is_one_padding_word() -> None:
-    texts = PackedStrings.pack([" ", "hello"])
+    texts = [" ", "hello"]
     codes = np.array([0, 1], dtype=np.int32)
     task = Task.from_codes("blank", texts, ("x", "y"), codes, SPLITS, np.zeros(2, dtype=np.int8))
     inputs = CnnEncoder().prepare(TaskSet([task])).inputs

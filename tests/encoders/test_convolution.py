@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders import convolution, convolution_encoding
 from robusttc.encoders.adam import RowGradients
 from robusttc.encoders.convolution import ConvolutionLayer

@@ -7,8 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
 from robusttc.encoders.features import FeatureEncoder

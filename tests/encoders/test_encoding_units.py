@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import encoding_units
 from robusttc.encoders.encoding_units import Recipe, encode_with, find_model
 from robusttc.encoders.features import FeatureEncoder

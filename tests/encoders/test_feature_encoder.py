@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.errors import DataError, UsageError

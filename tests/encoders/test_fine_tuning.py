@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import fine_tuning, fine_tuning_training
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.encoders.fine_tuning_batches import draw_batch
@@ -505,8 +504,8 @@ def test_a_folder_that_is_there(encoder: SentenceEncoder, tmp_path: Path) -> Non
 
 KILLED_RUN = """
 import json, os, signal, sys
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task
+from robusttc.data import TaskSet
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.encoders.sentence import SentenceEncoder

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.fine_tuning_batches import collect_texts, draw_batch, task_shares
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.errors import DataError, UsageError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.errors import DataError, UsageError
 

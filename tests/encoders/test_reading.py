@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.synthetic.planted import make_planted_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import Task, TaskSet, Vocabulary, make_planted_tasks
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import Encoder, PreparedTasks, distinct_texts
 from robusttc.encoders.features import FeatureEncoder

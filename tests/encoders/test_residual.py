@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.layer import Layer, layer_from_parameters, new_layer

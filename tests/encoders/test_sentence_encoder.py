@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import sentence
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.sentence import SentenceEncoder

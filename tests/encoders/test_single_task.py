@@ -13,9 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import RidgeClassifier
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.token_array import TokenArray
+from robusttc.data import Task, TaskSet, TokenArray
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import WordInputs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders import device as device_module
 from robusttc.encoders.device import resolve_device
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.adam import BETA_1, BETA_2, EPSILON, Adam, RowGradients
 from robusttc.encoders.head import head_gradients
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs

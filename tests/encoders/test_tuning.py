@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.encoders.tuning import DENSE_GRID, WORD_GRID, compare, make_candidates, tune

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.token_array import TokenArray
+from robusttc.data import Task, TaskSet, TokenArray
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.encoders.sentence import SentenceEncoder

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UsageError
 from robusttc.fewshot.protocol import (
     choose_targets,

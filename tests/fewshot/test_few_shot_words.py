@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.synthetic.planted import make_planted_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import DenseInputs
@@ -121,7 +119,7 @@ def test_words_out_of_all_clusters_have_their_own_convolution(glove: Path) -> No
     model = learner.adapt(few)
     assert model.out_of_cluster_
     rows = few.rows("train")
-    assert (model.predict(list(few.texts.take(rows))) == few.labels[rows]).mean() > 0.5
+    assert (model.predict(list(few.texts_at(rows))) == few.labels[rows]).mean() > 0.5
     with pytest.raises(UsageError, match="vectors are taken only"):
         learner.adapt(few, vectors=np.eye(len(few)))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.adam import RowGradients
 from robusttc.encoders.dense import DenseLayer
 from robusttc.encoders.inputs import DenseInputs, WordInputs

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.errors import UsageError
 from robusttc.learning.folds import deal_folds
 
@@ -54,7 +54,8 @@ def test_copies_stay_together(seed: int) -> None:
 
 
 def test_other_splits_are_left_alone() -> None:
-    task = Task("acme", list("abcdefgh"), ["x", "y"] * 4, ["train"] * 4 + ["valid", "valid", "test", "own"])
+    splits = ["train"] * 4 + ["valid", "valid", "test", "own"]
+    task = Task("acme", list("abcdefgh"), ["x", "y"] * 4, splits, other_splits=["own"])
     folds = deal_folds(task, 2, 0)
     assert (folds[4:] == -1).all()
     assert sorted(folds[:4].tolist()) == [0, 0, 1, 1]

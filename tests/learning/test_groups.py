@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.learning.groups import check_groups, members, random_groups_like
 

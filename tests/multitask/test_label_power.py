@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from planted_vectors import make_planted_vectors
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -99,7 +98,7 @@ def fit_reviews() -> tuple[ClusterMultiTask, TaskSet]:
 
 
 def share_of_bad(model: ClusterMultiTask, task: Task) -> float:
-    texts = list(task.texts.take(task.rows("test")))
+    texts = list(task.texts_at(task.rows("test")))
     return float((model.predict(task.name, texts) == "bad").mean())
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from planted_vectors import PlantedVectors, make_planted_vectors, mean_test_accuracy
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.multitask.estimator import ClusterMultiTask

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from planted_vectors import make_planted_vectors
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UsageError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import fine_tuning
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.encoders.sentence import SentenceEncoder

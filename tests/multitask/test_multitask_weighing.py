@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from planted_vectors import make_planted_vectors
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.errors import DataError

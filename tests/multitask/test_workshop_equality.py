@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from planted_vectors import make_planted_vectors
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.settings import TrainingSettings
 from robusttc.errors import DoubtWarning, UsageError, WorkError

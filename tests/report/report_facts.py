@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from robusttc.clustering import RobustTaskClustering, fit_two_groups, make_planted_scores, pair_values
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DoubtWarning
 from robusttc.report.facts import RunFacts
 from robusttc.run.configuration import FitConfiguration

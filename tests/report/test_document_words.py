@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError
 from robusttc.report import cluster_words
 from robusttc.report.cluster_words import find_labels, find_words, take_evenly, weigh

@@ -12,8 +12,7 @@ import pytest
 from report_form import check_document
 
 from robusttc.cli import main
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UsageError
 from robusttc.progress import ProgressEvent
 from robusttc.report.document import make_document

@@ -9,8 +9,7 @@ from typing import Any
 
 from tiny_run import SPLITS, WORDS, make_task
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 
 MARKED_TEXT, MARKED_LABEL = "zanzibarquux", "Qyxlabelmark"
 

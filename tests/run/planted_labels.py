@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.multitask.components import fit_own
 from robusttc.multitask.joint import TaskPart

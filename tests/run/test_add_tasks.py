@@ -13,9 +13,7 @@ from tiny_run import copy_of_run, fit_options, make_task
 
 from robusttc.cli import main
 from robusttc.crash_points import set_hook
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError
 from robusttc.run.configuration import Execution
 from robusttc.run.later.adding import AddResult, add_tasks, give_up_adding
@@ -102,7 +100,7 @@ def test_added_tasks_are_served_like_any_other(grown: tuple[Path, AddResult]) ->
     opened = OpenRun(folder)
     task = opened.tasks["task 6"]
     rows = task.rows("test")
-    answers = opened.find("task 6").answer(list(task.texts.take(rows)))
+    answers = opened.find("task 6").answer(list(task.texts_at(rows)))
     right = np.mean([answer.label == label for answer, label in zip(answers, task.labels[rows], strict=True)])
     figures = result.added["task 6"].figures
     assert figures.served is not None

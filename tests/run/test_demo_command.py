@@ -16,8 +16,7 @@ import pytest
 import tiny_run
 
 from robusttc.cli import main
-from robusttc.data.loading import load_tasks
-from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
+from robusttc.data import PlantedTasks, load_tasks, make_planted_tasks
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.work.units import Handle, Unit
 
@@ -213,7 +212,7 @@ def test_the_files(place: Path, journey: Said) -> None:
     examples, test = (
         list(csv.DictReader(io.StringIO((place / name).read_text()))) for name in ("new-task.csv", names[1])
     )
-    rows = {split: set(new.texts.take(new.rows(split))) for split in ("train", "test")}
+    rows = {split: set(new.texts_at(new.rows(split))) for split in ("train", "test")}
     assert {row["label"] for row in examples} == set(new.label_names)
     assert len(examples) <= 20 + len(new.label_names)
     assert {row["text"] for row in examples} <= rows["train"]

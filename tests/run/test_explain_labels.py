@@ -10,8 +10,7 @@ import pytest
 from planted_labels import SETTINGS, World, kinds
 from scipy.stats import binom, fisher_exact
 
-from robusttc.data.task import Task
-from robusttc.data.token_array import TokenArray
+from robusttc.data import Task, TokenArray
 from robusttc.encoders.inputs import DenseInputs, WordInputs
 from robusttc.multitask.components import blank_own
 from robusttc.run.explain.conflicting import CommonText, find_conflicts

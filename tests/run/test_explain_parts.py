@@ -14,7 +14,7 @@ from robusttc.cli.explain_labels_view import best_first, word_conflict
 from robusttc.cli.explain_view import show_explanation
 from robusttc.cli.plain_tables import show_some
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.multitask.culprits import Culprit
 from robusttc.multitask.settings import MultiTaskSettings

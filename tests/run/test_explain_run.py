@@ -13,7 +13,7 @@ import pytest
 import tiny_run
 
 from robusttc.cli.explain import explain
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
 from robusttc.learning.folds import deal_folds
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -104,13 +104,13 @@ def test_held_out_answers_are_those_of_the_training(opened: OpenRun) -> None:
     fitted = opened.multitask._need()
     folds = deal_folds(task, 2, fitted.seed)
     held = np.concatenate([np.flatnonzero(folds == number) for number in range(2)])
-    inputs: Any = fitted.serving.reader.read(list(task.texts.take(task.rows("train"))))
+    inputs: Any = fitted.serving.reader.read(list(task.texts_at(task.rows("train"))))
     predicted = predict_out_of_fold(task, inputs, folds, held, fitted.settings)
     assert (predicted == task.label_codes[held]).tolist() == fitted.right[NAME]["own"].tolist()
     weak = {one.label: one for one in explain_task(opened, NAME).weak_labels}
     served = fitted.right[NAME]["served"]
     valid = task.rows("valid")
-    answers = opened.multitask.predict(NAME, list(task.texts.take(valid)))
+    answers = opened.multitask.predict(NAME, list(task.texts_at(valid)))
     for code, label in enumerate(task.label_names):
         n_right = int(served[task.label_codes[held] == code].sum())
         n_right += int((answers[task.label_codes[valid] == code] == label).sum())

@@ -19,8 +19,7 @@ from rich.console import Console
 
 from robusttc.cli import main
 from robusttc.crash_points import set_hook
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import TaskSet, write_tasks
 from robusttc.run.later.removing import remove_tasks
 from robusttc.run.owner import Owner
 

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 import tiny_run
 
-from robusttc.data.loading import load_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, WorkError
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import ProgressEvent
@@ -83,7 +81,7 @@ def test_the_summary_agrees_with_the_models() -> None:
     model = ClusterMultiTask.load(opened.folder / "models" / "multitask")
     for task in tasks():
         rows = task.rows("test")
-        right = model.predict(task.name, list(task.texts.take(rows))) == task.labels[rows]
+        right = model.predict(task.name, list(task.texts_at(rows))) == task.labels[rows]
         judged = next(one for one in opened.evaluation.tasks if one.task == task.name)
         assert judged.served is not None
         assert judged.served.mean == right.mean() < 1

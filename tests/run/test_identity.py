@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.errors import UsageError
 from robusttc.run.identity import Identity, hash_task
 

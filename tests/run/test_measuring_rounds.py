@@ -11,8 +11,7 @@ import tiny_run
 
 from robusttc.cli import main
 from robusttc.clustering import StopRule
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import TaskSet, write_tasks
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.run.identity import Identity
 from robusttc.run.stopping import Stopped

@@ -21,8 +21,7 @@ from tiny_run import copy_of_run, make_task
 
 from robusttc.cli import main
 from robusttc.crash_points import set_hook
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.fitting import fit_run
@@ -67,7 +66,7 @@ def test_words_that_came_later_are_read(words: Path) -> None:
     assert "flimmerword" not in opened.multitask._serving.reader.describe()[0]["words"]
     task = opened.tasks["late"]
     rows = task.rows("train")
-    answers = opened.find("late").answer(list(task.texts.take(rows)))
+    answers = opened.find("late").answer(list(task.texts_at(rows)))
     right = [answer.label == label for answer, label in zip(answers, task.labels[rows], strict=True)]
     assert sum(right) > 0.8 * len(right)
 

@@ -16,14 +16,13 @@ from later_tasks import holds
 
 from robusttc.cli import main
 from robusttc.cli.predict import read_texts
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import TaskSet, read_examples, write_tasks
 from robusttc.encoders.cache_folder import default_cache_folder
 from robusttc.encoders.sentence_model import SentenceModel
 from robusttc.encoders.sentence_vectors import encode_sentences
 from robusttc.errors import DataError, StoreError
 from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.run.adapted import AdaptedModels, read_examples
+from robusttc.run.adapted import AdaptedModels
 from robusttc.run.later.adding import add_tasks
 from robusttc.run.opening import OpenRun
 
@@ -317,10 +316,10 @@ def test_contradicting_examples_are_doubtful(tmp_path: Path, capsys: Out) -> Non
 
 def test_examples_are_for_training_unless_the_file_says_otherwise(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(EXAMPLES)
-    assert len(read_examples(tmp_path / "a.csv", "new").rows("train")) == 6
+    assert len(read_examples(tmp_path / "a.csv", "new").tasks["new"].rows("train")) == 6
     (tmp_path / "b.csv").write_text("text,label,split\nhi,x,train\nbye,y,train\nho,x,test\n")
-    assert len(read_examples(tmp_path / "b.csv", "new").rows("train")) == 2
-    with pytest.raises(DataError, match="a folder where a file was meant"):
+    assert len(read_examples(tmp_path / "b.csv", "new").tasks["new"].rows("train")) == 2
+    with pytest.raises(DataError, match="a folder instead of a file"):
         read_examples(tmp_path, "new")
 
 

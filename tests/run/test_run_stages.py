@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tiny_run
 
-from robusttc.data.loading import load_tasks
+from robusttc.data import load_tasks
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.vector_cache import VectorCache
 from robusttc.errors import StoreError

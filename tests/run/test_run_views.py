@@ -18,7 +18,7 @@ from robusttc.cli.adapt import show_adapted
 from robusttc.cli.run_progress import Watch, draw, show_stages
 from robusttc.cli.run_view import percent, show_run
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.progress import ProgressEvent
 from robusttc.stats import Estimate
 

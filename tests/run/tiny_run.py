@@ -15,9 +15,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from robusttc.cli import main
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.encoders.model_folder import default_model_folder
 from robusttc.work.outcomes import Outcome
 from robusttc.work.packing import pack

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robusttc.data.synthetic import make_planted_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.encoders.encoder import distinct_texts
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.sentence import SentenceEncoder

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.errors import DoubtWarning, WorkError

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.encoders.settings import TrainingSettings

@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.cnn import CnnEncoder
 from robusttc.encoders.features import FeatureEncoder

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -803,7 +805,7 @@ HALVES_HEADER = "source,target,score,first_half,second_half\n"
         (LONG + "b, ,1\n", 3, "the target has no name; got ' '"),
         (LONG + ",,\n", 3, "the source has no name"),
         (LONG + 'b,"a,1\nc,d,2\n', 3, "never closed"),
-        (LONG + 'b,"a"x,1\n', 3, "the quotes of this row are not right"),
+        (LONG + 'b,"a"x,1\n', 3, "the quotes of this row are wrong"),
         (LONG + f"b,{'x' * 140_000},1\n", 3, "a field is too long"),
         ('source,"target,score\n', 1, "cannot be read as CSV; got unexpected end"),
         ("source,target,score,n\na,b,1,-5\n", 2, "whole number, 0 or more; got '-5'"),
@@ -874,3 +876,73 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(ScoresError, match=r"1 problem in the file of scores:\n.*cannot be read"):
             read_scores(path)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_delimiters_encodings_and_the_case_of_columns(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    text = "Source,TARGET,Score,N\nüa,b,0.5,10\nb,üa,0.75,\n".replace(",", delimiter)
+    scores = read_text(tmp_path, text.encode(encoding))
+    assert scores == TransferScores(
+        ["üa", "b"], source=[0, 1], target=[1, 0], score=[0.5, 0.75], n_examples=[10, 0]
+    )
+    square = ",üa,b\nüa,,0.5\nb,0.75,NaN\n".replace(",", delimiter)
+    again = read_text(tmp_path, square.encode(encoding))
+    np.testing.assert_array_equal(again.to_matrix(), scores.to_matrix())
+
+
+def test_nan_is_a_pair_that_was_not_measured(tmp_path: Path) -> None:
+    scores = read_text(tmp_path, "source,target,score,standard_error\na,b,0.5,0.1\nb,a,NaN,\nc,a,NA,nan\n")
+    assert scores.task_names == ("a", "b", "c")
+    assert (len(scores), scores.score[0]) == (1, 0.5)
+
+
+@given(any_scores())
+def test_frames_both_ways(scores: TransferScores) -> None:
+    assert TransferScores.from_frame(scores.to_frame()) == scores
+
+
+def test_frames_of_other_people() -> None:
+    pd = pytest.importorskip("pandas")
+    matrix = np.array([[NAN, 0.5], [0.75, NAN]])
+    square = pd.DataFrame(matrix, index=["a", "b"], columns=["a", "b"])
+    expected = TransferScores.from_matrix(matrix, ["a", "b"])
+    assert TransferScores.from_frame(square) == expected
+    assert TransferScores.from_frame(square, kind="accuracy").kind == "accuracy"
+    assert TransferScores.from_frame(square.loc[["b", "a"]]) == expected
+    long = pd.DataFrame({"Target": ["b", "a", "b"], "Source": ["a", "b", "b"], "score": [0.5, 0.75, None]})
+    assert TransferScores.from_frame(long) == expected
+    numbered = pd.DataFrame(matrix)
+    assert TransferScores.from_frame(numbered).task_names == ("0", "1")
+    with pytest.raises(ScoresError, match=r"DataFrame:iloc 1: the score is not a number; got 'high'"):
+        TransferScores.from_frame(long.assign(score=[0.5, "high", 1]))
+    with pytest.raises(ScoresError, match="missing column 'score'"):
+        TransferScores.from_frame(long[["Source", "Target"]])
+    with pytest.raises(UsageError, match="kind cannot be used"):
+        TransferScores.from_frame(long, kind="acuracy")
+
+
+def test_plot_and_html() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    scores = make(task_names=["a<b", "c", "d"])
+    axes = scores.plot(order=["c", "a<b"])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "a<b"]
+    assert scores.plot(axes) is axes
+    html = scores._repr_html_()
+    assert "<th>Scores</th><td>3 (33% of all pairs)</td>" in html
+    assert TransferScores(["a"], source=[], target=[], score=[])._repr_html_().startswith("<table>")
+
+
+def test_a_pair_that_differs_by_rounding_is_the_same() -> None:
+    later = make(score=[0.5 * (1 + 1e-13), 0.75, 1.0])
+    assert make().merged_with(later) == make()
+    assert later.merged_with(make()) == later
+
+
+def test_scores_need_neither_numba_nor_torch() -> None:
+    code = (
+        "import sys; from robusttc.transfer import TransferScores, read_scores\n"
+        "print([name for name in ('numba', 'torch', 'scipy', 'sklearn', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

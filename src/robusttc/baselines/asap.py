@@ -15,8 +15,7 @@ from robusttc.baselines.asap_program import AsapSettings, AsapSolution, LinearTa
 from robusttc.baselines.bag_of_words import BagOfWords
 from robusttc.baselines.own_task import AUTO, TaskBaseline, check_values, prepare_tasks
 from robusttc.baselines.task_model import Floats, TaskModel, TextReader, normalise_shares, require_vectors
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import DenseInputs
@@ -191,10 +190,10 @@ class AsapBaseline(TaskBaseline):
                 raise DataError("the task has no training rows", where=f"task {quote(task.name)}")
         splits = ("train", "valid")
         if isinstance(self.encoder, str) and self.encoder == WORDS:
-            bag = BagOfWords.learn([text for task in tasks for text in task.texts.take(task.rows("train"))])
+            bag = BagOfWords.learn([text for task in tasks for text in task.texts_at(task.rows("train"))])
             return bag, [
                 {
-                    split: LinearTask(bag.read(task.texts.take(task.rows(split))), codes_of(task, split))
+                    split: LinearTask(bag.read(task.texts_at(task.rows(split))), codes_of(task, split))
                     for split in splits
                 }
                 for task in tasks

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from robusttc.baselines.asap import asap_clusters
 from robusttc.baselines.own_task import TaskBaseline
 from robusttc.baselines.served import serve_tasks
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import UsageError
 from robusttc.fewshot.estimator import ClusterFewShot

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.data.tokens import tokenize
+from robusttc.data import tokenize
 from robusttc.errors import UsageError, quote
 
 __all__ = ["BagOfWords"]

@@ -13,7 +13,7 @@ from scipy import sparse
 from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.sparse_softmax import fit_sparse_softmax
 from robusttc.baselines.task_model import Floats, normalise_shares
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.products import multiply_rows

@@ -8,7 +8,7 @@ from typing import Self
 
 from robusttc.baselines.own_task import TaskBaseline
 from robusttc.baselines.served import serve_tasks
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import UsageError, quote
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -47,7 +47,7 @@ class HolisticBaseline(TaskBaseline):
     Examples
     --------
     >>> import numpy as np
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two", "three"))
     >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))))

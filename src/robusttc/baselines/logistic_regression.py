@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.task_model import Floats, normalise_shares, require_vectors
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.products import multiply_rows
@@ -52,7 +52,7 @@ class LogisticRegressionBaseline(OwnTaskBaseline):
 
     Examples
     --------
-    >>> from robusttc.data.taskset import TaskSet
+    >>> from robusttc.data import TaskSet
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> baseline = LogisticRegressionBaseline(FeatureEncoder({"acme": np.eye(2)})).fit(TaskSet([task]))

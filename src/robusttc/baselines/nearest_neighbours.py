@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robusttc.baselines.own_task import AUTO, OwnTaskBaseline, check_values
 from robusttc.baselines.task_model import Floats, require_vectors, unit_rows
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.products import multiply_rows

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.baselines.own_task import OwnTaskBaseline
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.model import TrainedModel

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.baselines.task_model import Predictor, TaskModel, training_part
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
@@ -125,7 +124,7 @@ class SourceBaseline(ABC):
             rows = task.rows("train")
             items = np.full(len(task), -1, dtype=np.int64)
             items[rows] = np.arange(len(rows))
-            prepared = PreparedTasks(reader.read(list(task.texts.take(rows))), {task.name: items})
+            prepared = PreparedTasks(reader.read(list(task.texts_at(rows))), {task.name: items})
         else:
             prepared = encoder.prepare(alone, splits=("train",))
         inputs, codes = training_part(task, prepared)

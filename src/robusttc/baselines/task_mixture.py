@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from robusttc.baselines.source_encoder import SourceBaseline
 from robusttc.baselines.task_model import Floats
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.layer import Layer

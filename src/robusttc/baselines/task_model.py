@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.errors import DataError, UsageError, quote

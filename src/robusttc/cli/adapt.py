@@ -21,14 +21,15 @@ from robusttc.cli.reading import (
     SplitValues,
     TextColumn,
     parse_split_values,
+    read_examples_aloud,
 )
 from robusttc.cli.run_options import DeviceOfModels, RunFolder
-from robusttc.data.options import ReadOptions
+from robusttc.data import ReadOptions, name_problem
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
 from robusttc.formatting import command_line, count
 
 if TYPE_CHECKING:
-    from robusttc.data.task import Task
+    from robusttc.data import Task
     from robusttc.fewshot.model import FewShotModel
     from robusttc.run.opening import OpenRun
 
@@ -47,8 +48,8 @@ def adapt(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of an added task of the same name.")
     ] = False,
-    text_column: TextColumn = "text",
-    label_column: LabelColumn = "label",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     split_column: SplitColumn = None,
     split_value: SplitValues = None,
     delimiter: Delimiter = None,
@@ -73,13 +74,12 @@ def adapt(
         allow_incomplete=True,
     )
     # Late, so that --help does not wait for SciPy and torch.
-    from robusttc.run.adapted import read_examples
     from robusttc.run.opening import OpenRun
 
     check_name(name)
     opened = OpenRun(run, device=device)
     check_free(opened, name, replace=replace)
-    task = read_examples(examples, name, options)
+    task = read_examples_aloud(examples, name, options)
     with show_working(f"Learning {name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DoubtWarning)
         model = opened.fewshot.adapt(task)
@@ -96,11 +96,9 @@ def adapt(
 
 def check_name(name: str) -> None:
     """Refuse a name that files of tasks could not have either."""
-    from robusttc.data.rows import describe_bad_name
-
-    why = describe_bad_name(name)
-    if why is not None:
-        raise UsageError(f"the name {why}", where="option --name", got=quote(name))
+    problem = name_problem(name, "name")
+    if problem is not None:
+        raise UsageError(problem, where="option --name", got=quote(name))
 
 
 def check_free(opened: OpenRun, name: str, *, replace: bool) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from robusttc.cli import fit_options as given
 from robusttc.cli.console import output_console, print_json, without_controls
 from robusttc.cli.inspection_view import say
-from robusttc.cli.reading import parse_split_values, read_aloud
+from robusttc.cli.reading import parse_shares, parse_split_values, read_aloud
 from robusttc.cli.run_options import RunFolder
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import percent
@@ -45,6 +45,7 @@ def add(
     split_column: given.SplitColumn = None,
     task_column: given.TaskColumn = None,
     split_value: given.SplitValues = None,
+    shares: given.Shares = None,
     delimiter: given.Delimiter = None,
     encoding: given.Encoding = None,
     skip_bad_rows: given.SkipBadRows = None,
@@ -84,6 +85,7 @@ def add(
         "split_column": split_column,
         "task_column": task_column,
         "split_values": parse_split_values(split_value) or None,
+        "shares": None if shares is None else parse_shares(shares),
         "delimiter": delimiter,
         "encoding": encoding,
         "skip_bad_rows": skip_bad_rows,
@@ -91,7 +93,7 @@ def add(
     given_now = {name: value for name, value in reading.items() if value is not None}
     # A run that was never begun in earnest has no facts; what is wrong with it is said below.
     configuration = FitConfiguration(**{**(facts or {}), **given_now})
-    loaded = read_aloud(tasks, configuration.read_options).tasks
+    loaded = read_aloud(tasks, configuration.read_options, quiet=quiet).tasks
     with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
         try:
             result = add_tasks(

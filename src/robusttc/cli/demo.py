@@ -20,15 +20,13 @@ from robusttc.cli.report import show_report, write_aloud
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import show_clusters, show_doubts, show_means
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
-from robusttc.data.inspection import inspect_tasks
-from robusttc.data.options import ReadOptions
-from robusttc.data.synthetic import make_planted_tasks
+from robusttc.data import ReadOptions, inspect_tasks, make_planted_tasks, read_examples
 from robusttc.errors import DoubtWarning, UsageError, quote
 from robusttc.formatting import command_line
 from robusttc.random import run_seed
 
 if TYPE_CHECKING:
-    from robusttc.data.taskset import TaskSet
+    from robusttc.data import TaskSet
     from robusttc.run.fitting import FitResult
 
 __all__ = ["demo"]
@@ -142,7 +140,6 @@ def adapt_aloud(
 ) -> None:
     """Learn a new task from its examples, and compare with what one would have without the run."""
     from robusttc.cli.adapt import show_adapted
-    from robusttc.run.adapted import read_examples
     from robusttc.run.opening import OpenRun
 
     title = "4. A new task comes, with a handful of examples"
@@ -152,7 +149,7 @@ def adapt_aloud(
     with show_working("Learning new tasks"), warnings.catch_warnings():
         # Planted labels are a little noisy, so a text may stand under two of them.
         warnings.simplefilter("ignore", DoubtWarning)
-        examples = read_examples(place.new_task, NEW_NAME)
+        examples = read_examples(place.new_task, NEW_NAME).tasks[NEW_NAME]
         model = opened.fewshot.adapt(examples)
         opened.adapted.save(model)
         accuracies = compare_learners(opened.fewshot, sources, new_tasks, seed)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.writing import write_tasks
+from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.errors import StoreError, UsageError, quote
 from robusttc.files import write_file
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from robusttc.data.taskset import TaskSet
+    from robusttc.data import TaskSet
     from robusttc.fewshot.estimator import ClusterFewShot
 
 __all__ = ["NewTask", "compare_learners", "cut_new_task"]
@@ -41,7 +41,7 @@ def cut_new_task(task: Task, seed: int, *, name: str | None = None) -> NewTask:
     from robusttc.fewshot.protocol import few_shot_rows
 
     def take(rows: NDArray[np.intp], split: str) -> Task:
-        texts, labels = list(task.texts.take(rows)), task.labels[rows].tolist()
+        texts, labels = list(task.texts_at(rows)), task.labels[rows].tolist()
         return Task(name or task.name, texts, labels, [split] * len(rows))
 
     return NewTask(take(few_shot_rows(task, random_state=seed), "train"), take(task.rows("test"), "test"))

@@ -18,7 +18,7 @@ from robusttc.formatting import command_line
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from robusttc.data.synthetic import PlantedTasks
+    from robusttc.data import PlantedTasks
     from robusttc.run.evaluation import Evaluation
 
 __all__ = ["begin_step", "say_what_next", "show_families", "show_new_tasks", "show_planted"]

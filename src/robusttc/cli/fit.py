@@ -10,14 +10,14 @@ import typer
 from robusttc.cli import fit_options as given
 from robusttc.cli.console import error_console, output_console, print_json, show_working
 from robusttc.cli.inspection_view import say
-from robusttc.cli.reading import TasksPath, parse_split_values, read_aloud
+from robusttc.cli.reading import TasksPath, parse_shares, parse_split_values, read_aloud
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import show_run
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
 
 if TYPE_CHECKING:
-    from robusttc.data.taskset import TaskSet
+    from robusttc.data import TaskSet
     from robusttc.run.configuration import Execution, FitConfiguration
     from robusttc.run.fitting import FitResult
 
@@ -52,6 +52,7 @@ def fit(
     split_column: given.SplitColumn = None,
     task_column: given.TaskColumn = None,
     split_value: given.SplitValues = None,
+    shares: given.Shares = None,
     delimiter: given.Delimiter = None,
     encoding: given.Encoding = None,
     skip_bad_rows: given.SkipBadRows = None,
@@ -98,6 +99,7 @@ def fit(
             "split_column": split_column,
             "task_column": task_column,
             "split_values": parse_split_values(split_value) or None,
+            "shares": None if shares is None else parse_shares(shares),
             "delimiter": delimiter,
             "encoding": encoding,
             "skip_bad_rows": skip_bad_rows,
@@ -106,7 +108,7 @@ def fit(
         },
     )
     is_new = check_place(out)
-    loaded = read_aloud(tasks, configuration.read_options).tasks
+    loaded = read_aloud(tasks, configuration.read_options, quiet=quiet).tasks
     if is_new and not no_cost and not quiet:
         tell_cost(loaded, configuration, execution)
     elif not is_new and not quiet:

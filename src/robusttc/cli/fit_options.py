@@ -26,6 +26,7 @@ __all__ = [
     "RandomDraws",
     "Rule",
     "Seed",
+    "Shares",
     "SkipBadRows",
     "SplitColumn",
     "SplitValues",
@@ -124,10 +125,11 @@ Seed = Annotated[
     str | None, typer.Option("--seed", metavar="N", help="The seed of everything random.  [default: 0]")
 ]
 TextColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The column that has the text.  [default: text]")
+    str | None, typer.Option(metavar="NAME", help="The column of the text.  [default: text, or a usual name]")
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The column that has the label.  [default: label]")
+    str | None,
+    typer.Option(metavar="NAME", help="The column of the label.  [default: label, or a usual name]"),
 ]
 SplitColumn = Annotated[
     str | None,
@@ -143,6 +145,13 @@ SplitValues = Annotated[
         "--split-value",
         metavar="VALUE[=MEANING]",
         help="A further value of the split column, as in `robusttc inspect`. Can be given several times.",
+    ),
+]
+Shares = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TRAIN,VALID,TEST",
+        help="The shares of the splits where files have none.  [default: 0.64,0.16,0.2]",
     ),
 ]
 Delimiter = Annotated[

@@ -18,19 +18,18 @@ from robusttc.cli.reading import (
     Encoding,
     LabelColumn,
     Seed,
+    Shares,
     SkipBadRows,
     SplitColumn,
     SplitValues,
     TaskColumn,
     TasksPath,
     TextColumn,
+    parse_shares,
     parse_split_values,
     read_aloud,
 )
-from robusttc.data.inspection import Inspection, inspect_tasks
-from robusttc.data.loading import LoadedTasks
-from robusttc.data.options import ReadOptions
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Inspection, LoadedTasks, ReadOptions, TaskSet, inspect_tasks
 from robusttc.errors import DataError, WordVectorsError
 
 if TYPE_CHECKING:
@@ -41,11 +40,12 @@ __all__ = ["inspect"]
 
 def inspect(
     tasks: TasksPath,
-    text_column: TextColumn = "text",
-    label_column: LabelColumn = "label",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     split_column: SplitColumn = None,
     task_column: TaskColumn = None,
     split_value: SplitValues = None,
+    shares: Shares = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     skip_bad_rows: SkipBadRows = False,
@@ -70,6 +70,7 @@ def inspect(
         split_column=split_column,
         task_column=task_column,
         split_values=parse_split_values(split_value),
+        shares=parse_shares(shares),
         delimiter=delimiter,
         encoding=encoding,
         skip_bad_rows=skip_bad_rows,
@@ -141,5 +142,6 @@ def as_document(loaded: LoadedTasks, inspection: Inspection) -> dict[str, Any]:
         "worth_mending": fields,
         "files": loaded.files,
         "ignored_files": loaded.ignored,
+        "notes": loaded.notes,
         "n_skipped_rows": loaded.n_skipped,
     }

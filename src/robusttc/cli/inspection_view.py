@@ -10,9 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robusttc.cli.console import without_controls
-from robusttc.data.inspection import Inspection
-from robusttc.data.loading import LoadedTasks
-from robusttc.data.task import SPLITS
+from robusttc.data import SPLITS, Inspection, LoadedTasks
 from robusttc.errors import quote
 from robusttc.formatting import count
 
@@ -31,12 +29,6 @@ def show_inspection(console: Console, loaded: LoadedTasks, inspection: Inspectio
         f"\n{len(inspection.tasks):,} tasks, {inspection.n_rows:,} rows ({splits}), "
         f"{inspection.n_distinct_texts:,} distinct texts, {inspection.n_labels:,} labels, {kind}.",
     )
-    if loaded.ignored:
-        names = ", ".join(name.rpartition("/")[2] for name in islice(loaded.ignored, MAX_EXAMPLES))
-        more = (
-            f" and {len(loaded.ignored) - MAX_EXAMPLES:,} more" if len(loaded.ignored) > MAX_EXAMPLES else ""
-        )
-        say(console, f"Not task files, left alone: {names}{more}.")
     if loaded.n_skipped:
         say(console, f"Bad rows left out: {loaded.n_skipped:,}.")
 
@@ -119,6 +111,39 @@ def describe_findings(inspection: Inspection) -> list[tuple[str, Sequence[str]]]
                     f"{pair.share_of_smaller:.0%} of the smaller and {pair.share_of_larger:.0%} of the larger"
                     for pair in sorted(similar_tasks, key=lambda pair: -pair.share_of_larger)
                 ],
+            )
+        )
+    if duplicates := inspection.duplicate_rows:
+        n_rows = sum(found.n_duplicates for found in duplicates)
+        findings.append(
+            (
+                f"{count(n_rows, 'duplicate row')} (same text and label), in "
+                f"{count(len(duplicates), 'task')}: remove them, unless they show how frequent a text is",
+                [
+                    f"{found.task}: {found.n_duplicates:,}, for instance {quote(found.example)}"
+                    for found in duplicates
+                ],
+            )
+        )
+    if long_texts := inspection.long_texts:
+        findings.append(
+            (
+                f"{count(sum(found.n_long for found in long_texts), 'text')} probably longer than the 256 "
+                f"word pieces that the default encoder reads, in {count(len(long_texts), 'task')}: the rest "
+                "of each is ignored",
+                [
+                    f"{found.task}: {found.n_long:,}, up to {found.most_words:,} words, "
+                    f"{quote(found.example)}"
+                    for found in long_texts
+                ],
+            )
+        )
+    if languages := inspection.other_languages:
+        findings.append(
+            (
+                f"{count(len(languages), 'task')} probably not in English, which the default encoder was "
+                "trained on: expect lower accuracy, or choose a multilingual model (--model)",
+                [f"{found.task}: {found.language}, {quote(found.example)}" for found in languages],
             )
         )
     if leaks := inspection.leaks:

@@ -24,17 +24,19 @@ from robusttc.cli.reading import (
     Encoding,
     LabelColumn,
     Seed,
+    Shares,
     SkipBadRows,
     SplitColumn,
     SplitValues,
     TaskColumn,
     TasksPath,
     TextColumn,
+    parse_shares,
     parse_split_values,
     read_aloud,
 )
 from robusttc.cli.reliability_view import show_reliability
-from robusttc.data.options import ReadOptions
+from robusttc.data import ReadOptions
 from robusttc.errors import UsageError, quote
 from robusttc.formatting import command_line
 
@@ -64,11 +66,12 @@ def measure(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    text_column: TextColumn = "text",
-    label_column: LabelColumn = "label",
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     split_column: SplitColumn = None,
     task_column: TaskColumn = None,
     split_value: SplitValues = None,
+    shares: Shares = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     skip_bad_rows: SkipBadRows = False,
@@ -86,6 +89,7 @@ def measure(
         split_column=split_column,
         task_column=task_column,
         split_values=parse_split_values(split_value),
+        shares=parse_shares(shares),
         delimiter=delimiter,
         encoding=encoding,
         skip_bad_rows=skip_bad_rows,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from robusttc.cli.console import error_console, show_working, without_controls
-from robusttc.data.loading import LoadedTasks, read_tasks
-from robusttc.data.options import ReadOptions
-from robusttc.errors import UsageError, quote
+from robusttc.data import SHARES, LoadedTasks, ReadOptions, Task, read_examples, read_tasks
+from robusttc.errors import TaskFilesError, UsageError, quote
+from robusttc.formatting import count
 from robusttc.random import run_seed
 
 __all__ = [
@@ -20,21 +23,35 @@ __all__ = [
     "Encoding",
     "LabelColumn",
     "Seed",
+    "Shares",
     "SkipBadRows",
     "SplitColumn",
     "SplitValues",
     "TaskColumn",
     "TasksPath",
     "TextColumn",
+    "parse_shares",
     "parse_split_values",
     "read_aloud",
+    "read_examples_aloud",
 ]
+
+MAX_IGNORED = 5
+SPLIT_VALUE = re.compile(r"split_values=\{('[^']*'|\"[^\"]*\"): '?([^'}]*)'?\}")
+PARAMETER = re.compile(
+    r"\b(text_column|label_column|split_column|task_column|delimiter|encoding|skip_bad_rows|allow_incomplete)"
+    r"\b(?:=(?:True|('[^']*'|\"[^\"]*\"|\.\.\.)))?"
+)
 
 TasksPath = Annotated[
     Path, typer.Argument(metavar="TASKS", help="A folder of task files, or one file with a task column.")
 ]
-TextColumn = Annotated[str, typer.Option(help="The column that has the text.")]
-LabelColumn = Annotated[str, typer.Option(help="The column that has the label.")]
+TextColumn = Annotated[
+    str | None, typer.Option(help="The column of the text.  [default: text, or a usual name]")
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="The column of the label.  [default: label, or a usual name]")
+]
 SplitColumn = Annotated[
     str | None, typer.Option(help="The column that has the split.  [default: split, if there is one]")
 ]
@@ -48,6 +65,13 @@ SplitValues = Annotated[
         metavar="VALUE[=MEANING]",
         help="A further value of the split column: VALUE=train (or valid, test) says what it means, VALUE "
         "alone keeps its rows as a split of that name. Can be given several times.",
+    ),
+]
+Shares = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TRAIN,VALID,TEST",
+        help="The shares of the splits where files have none.  [default: 0.64,0.16,0.2]",
     ),
 ]
 Delimiter = Annotated[
@@ -82,15 +106,77 @@ def parse_split_values(given: Sequence[str] | None) -> dict[str, str]:
     return meanings
 
 
-def read_aloud(path: Path, options: ReadOptions) -> LoadedTasks:
-    """Read tasks, and say on standard error what was left out."""
+def parse_shares(given: str | None) -> tuple[float, ...]:
+    """Turn ``0.8,0.1,0.1`` into shares; `ReadOptions` checks them."""
+    try:
+        return SHARES if given is None else tuple(float(share) for share in given.split(","))
+    except ValueError:
+        raise UsageError(
+            "--shares cannot be read", got=quote(given), expected="three numbers, such as 0.8,0.1,0.1"
+        ) from None
+
+
+def read_aloud(path: Path, options: ReadOptions, *, quiet: bool = False) -> LoadedTasks:
+    """Read tasks, and report on standard error what was recognised, ignored and left out."""
     run_seed(options.seed)  # refuses a seed that cannot be used before any file is read
-    with show_working(f"Reading {path}"):
+    with show_working(f"Reading {path}"), options_in_messages():
         loaded = read_tasks(path, options)
+    if not quiet:
+        report_reading(loaded)
+    return loaded
+
+
+def read_examples_aloud(path: Path, name: str, options: ReadOptions) -> Task:
+    """Read the examples of one task, and report as `read_aloud` does."""
+    with options_in_messages():
+        loaded = read_examples(path, name, options)
+    report_reading(loaded)
+    return loaded.tasks[name]
+
+
+def report_reading(loaded: LoadedTasks) -> None:
+    """Print on standard error what a user should know about the reading of files."""
+    lines = list(loaded.notes)
+    if loaded.ignored:
+        names = ", ".join(Path(path).name for path in loaded.ignored[:MAX_IGNORED])
+        more = len(loaded.ignored) - MAX_IGNORED
+        lines.append(f"Ignored, not task files: {names}" + (f" and {more:,} more" if more > 0 else ""))
     if loaded.n_skipped:
-        lines = [f"Left out {loaded.n_skipped:,} bad rows (--skip-bad-rows):"]
+        lines.append(f"Left out {count(loaded.n_skipped, 'bad row')} (--skip-bad-rows):")
         lines += [f"  {problem}" for problem in loaded.skipped]
         if loaded.n_skipped > len(loaded.skipped):
             lines.append(f"  … and {loaded.n_skipped - len(loaded.skipped):,} more")
+    if lines:
         error_console().print(without_controls("\n".join(lines)), markup=False, soft_wrap=True)
-    return loaded
+
+
+@contextmanager
+def options_in_messages() -> Iterator[None]:
+    """Name command-line options in the advice of errors, where the library names parameters."""
+    try:
+        yield
+    except TaskFilesError as error:
+        error.problems = tuple(
+            replace(problem, todo=name_options(problem.todo)) for problem in error.problems
+        )
+        error.todo = name_options(error.todo)
+        raise
+
+
+def name_options(advice: str | None) -> str | None:
+    """Return an advice with options in the place of parameters.
+
+    >>> name_options("leave out the 2 bad rows with skip_bad_rows=True; check text_column")
+    'leave out the 2 bad rows with --skip-bad-rows; check --text-column'
+    >>> name_options("keep it, split_values={'oos': 'oos'}, or name it: text_column='user query'")
+    "keep it, --split-value 'oos', or name it: --text-column 'user query'"
+    """
+    if advice is None:
+        return None
+    advice = SPLIT_VALUE.sub(
+        lambda found: f"--split-value {found[1]}" + ("" if found[1][1:-1] == found[2] else f"={found[2]}"),
+        advice,
+    )
+    return PARAMETER.sub(
+        lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[2]}" if found[2] else ""), advice
+    )

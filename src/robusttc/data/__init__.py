@@ -1,1 +1,72 @@
-"""From files to tasks: the data model, the readers, tokens, word vectors and planted tasks."""
+"""Tasks and how they are read, written, inspected, split, tokenized and made up.
+
+Nothing heavy is imported before it is used: pyarrow, yaml, pandas, openpyxl, NLTK and SciPy are imported by
+the functions that need them.
+"""
+
+from __future__ import annotations
+
+from robusttc.data.inspection import Inspection, inspect_tasks
+from robusttc.data.loading import LoadedTasks, load_tasks, read_examples, read_tasks
+from robusttc.data.options import ReadOptions
+from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
+from robusttc.data.tables import MISSING, Table, normalise_name, open_tables
+from robusttc.data.task import (
+    SHARES,
+    SPLITS,
+    Task,
+    TaskSet,
+    check_shares,
+    is_unicode,
+    name_problem,
+    split_rows,
+)
+from robusttc.data.text_files import ProblemList, ReadError
+from robusttc.data.tokens import (
+    PADDING_ID,
+    PADDING_WORD,
+    UNKNOWN_ID,
+    UNKNOWN_WORD,
+    TokenArray,
+    Vocabulary,
+    tokenize,
+)
+from robusttc.data.word_vectors import WordVectors, load_word_vectors, unknown_word_vector
+from robusttc.data.writing import write_tasks
+
+__all__ = [
+    "MISSING",
+    "PADDING_ID",
+    "PADDING_WORD",
+    "SHARES",
+    "SPLITS",
+    "UNKNOWN_ID",
+    "UNKNOWN_WORD",
+    "Inspection",
+    "LoadedTasks",
+    "PlantedTasks",
+    "ProblemList",
+    "ReadError",
+    "ReadOptions",
+    "Table",
+    "Task",
+    "TaskSet",
+    "TokenArray",
+    "Vocabulary",
+    "WordVectors",
+    "check_shares",
+    "inspect_tasks",
+    "is_unicode",
+    "load_tasks",
+    "load_word_vectors",
+    "make_planted_tasks",
+    "name_problem",
+    "normalise_name",
+    "open_tables",
+    "read_examples",
+    "read_tasks",
+    "split_rows",
+    "tokenize",
+    "unknown_word_vector",
+    "write_tasks",
+]

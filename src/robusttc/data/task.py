@@ -1,20 +1,47 @@
-"""A task: texts, their labels as strings, and the split of every row."""
+"""Tasks and sets of tasks: texts, their labels as strings, and the split of every row."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.packed import PackedStrings
-from robusttc.errors import DataError, UsageError, quote
+from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
+from robusttc.params import Number, check_param
+from robusttc.random import RandomState, numpy_generator
 
-__all__ = ["SPLITS", "Task"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "MAX_SPLITS",
+    "SHARES",
+    "SPLITS",
+    "SPLIT_SYNONYMS",
+    "Task",
+    "TaskSet",
+    "check_shares",
+    "is_unicode",
+    "name_problem",
+    "split_rows",
+    "text_problem",
+]
 
 SPLITS = ("train", "valid", "test")
+SPLIT_SYNONYMS = {**{split: split for split in SPLITS}, "validation": "valid", "dev": "valid"}
+SHARES = (0.64, 0.16, 0.20)  # of train, valid, test
+
+# The csv module's own limit, so that every format has the same one.
+MAX_TEXT_CHARACTERS = 131_072
+MAX_NAME_CHARACTERS = 1_000
+MAX_SPLITS = 100  # a split is one byte per row
+MAX_HTML_TASKS = 20
 
 
 class Task:
@@ -26,14 +53,16 @@ class Task:
     Parameters
     ----------
     name
-        The name of the task.
+        The name of the task: one line of at most 1,000 characters.
     texts
-        One text a row.
+        One text per row: not blank, without NUL, at most 131,072 characters.
     labels
-        One label a row.
+        One label per row, strings with the limits of a name.
     splits
-        One split a row: ``train``, ``valid``, ``test``, or a name of the caller's own, which training and
-        evaluation leave alone until it is asked for. None puts every row in ``train``.
+        One split per row: ``train``, ``valid`` (also ``validation``, ``dev``), ``test``, or one of
+        `other_splits`. None puts every row in ``train``.
+    other_splits
+        Further splits, which training and evaluation leave alone.
     may_share
         Whether other tasks may learn from this one. With False its texts and labels stay out of every model,
         weight and threshold that serves another task; it is then served by a model of its own.
@@ -41,7 +70,7 @@ class Task:
     Raises
     ------
     DataError
-        If the columns differ in length, a value is not a non-empty string, or `may_share` is not a truth.
+        If the columns differ in length or hold anything that a file of tasks may not hold.
 
     Examples
     --------
@@ -62,7 +91,7 @@ class Task:
     )
 
     name: str
-    texts: PackedStrings
+    texts: tuple[str, ...]
     label_names: tuple[str, ...]
     label_codes: NDArray[np.int32]
     split_names: tuple[str, ...]
@@ -77,21 +106,39 @@ class Task:
         labels: Sequence[str],
         splits: Sequence[str] | None = None,
         *,
+        other_splits: Sequence[str] = (),
         may_share: bool = True,
     ) -> None:
-        splits = [SPLITS[0]] * len(texts) if splits is None else splits
-        columns = {"text": list(texts), "label": list(labels), "split": list(splits)}
-        check_columns(name, columns)
-        label_names, label_codes = encode_labels(columns["label"])
-        split_names = (*SPLITS, *sorted(set(columns["split"]) - set(SPLITS)))
-        split_code = {split: code for code, split in enumerate(split_names)}
+        if problem := name_problem(name, "task name"):
+            raise DataError(problem, got=quote(name), expected="one line of text")
+        where = f"task {quote(name)}"
+        text_column, label_column = as_column(where, "texts", texts), as_column(where, "labels", labels)
+        split_column = (
+            [SPLITS[0]] * len(text_column) if splits is None else as_column(where, "splits", splits)
+        )
+        lengths = {"texts": len(text_column), "labels": len(label_column), "splits": len(split_column)}
+        if len(set(lengths.values())) != 1:
+            raise DataError(
+                "the columns of a task differ in length",
+                where=where,
+                got=", ".join(f"{length:,} {column}" for column, length in lengths.items()),
+                expected="one text, one label and one split per row",
+            )
+        check_rows(where, text_column, label_column)
+        other_names = as_column(where, "other_splits", other_splits)
+        for split in other_names:
+            if problem := name_problem(split, "name of a split"):
+                raise DataError(problem, where=where, got=quote(split))
+        split_names, split_codes = encode_splits(where, split_column, other_names)
+        label_names = tuple(sorted(set(label_column)))
+        code_of = {label: code for code, label in enumerate(label_names)}
         self._fill(
             name,
-            PackedStrings.pack(columns["text"]),
+            tuple(text_column),
             label_names,
-            label_codes,
+            np.array([code_of[label] for label in label_column], dtype=np.int32),
             split_names,
-            np.array([split_code[split] for split in columns["split"]], dtype=np.int8),
+            split_codes,
             may_share,
         )
 
@@ -99,56 +146,39 @@ class Task:
     def from_codes(
         cls,
         name: str,
-        texts: PackedStrings,
+        texts: Iterable[str],
         label_names: tuple[str, ...],
         label_codes: NDArray[np.int32],
         split_names: tuple[str, ...],
         split_codes: NDArray[np.int8],
         may_share: bool = True,
     ) -> Task:
-        """Make a task from columns that are already checked and coded; `label_names` must be sorted."""
+        """Return a task of columns that are already checked and encoded; `label_names` must be sorted."""
         task = cls.__new__(cls)
-        task._fill(name, texts, label_names, label_codes, split_names, split_codes, may_share)
+        task._fill(name, tuple(texts), label_names, label_codes, split_names, split_codes, may_share)
         return task
 
-    def _fill(
-        self,
-        name: str,
-        texts: PackedStrings,
-        label_names: tuple[str, ...],
-        label_codes: NDArray[np.int32],
-        split_names: tuple[str, ...],
-        split_codes: NDArray[np.int8],
-        may_share: bool,
-    ) -> None:
+    def _fill(self, *values: Any) -> None:
+        fields = ("name", "texts", "label_names", "label_codes", "split_names", "split_codes", "may_share")
+        for field, value in zip(fields, values, strict=True):
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "_content_hash", None)
         # A word such as "no" would pass for True, and texts would get where they must not.
-        if not isinstance(may_share, bool):
+        if not isinstance(self.may_share, bool):
             raise DataError(
-                "may_share is not a truth",
-                where=f"task {quote(name)}",
-                got=quote(may_share),
+                "may_share is not a boolean",
+                where=f"task {quote(self.name)}",
+                got=quote(self.may_share),
                 expected="True or False",
             )
-        label_codes.flags.writeable = False
-        split_codes.flags.writeable = False
-        values = {
-            "name": name,
-            "texts": texts,
-            "label_names": label_names,
-            "label_codes": label_codes,
-            "split_names": split_names,
-            "split_codes": split_codes,
-            "may_share": may_share,
-            "_content_hash": None,
-        }
-        for field, value in values.items():
-            object.__setattr__(self, field, value)
+        self.label_codes.flags.writeable = False
+        self.split_codes.flags.writeable = False
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Task is immutable; cannot set {field}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers get their tasks pickled, and unpickling would set the fields one by one.
+        # Unpickling would set the fields one by one, which is refused.
         columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
         return Task.from_codes, (self.name, self.texts, *columns, self.may_share)
 
@@ -166,7 +196,7 @@ class Task:
         return np.array(self.split_names, dtype=object)[self.split_codes]
 
     def rows(self, *splits: str) -> NDArray[np.intp]:
-        """Give the row numbers of one split or several, in the order of the task."""
+        """Return the row numbers of one split or several, in the order of the task."""
         for split in splits:
             if split not in self.split_names:
                 raise UsageError(
@@ -175,30 +205,42 @@ class Task:
                     got=quote(split),
                     expected=" or ".join(self.split_names),
                 )
-        chosen = np.zeros(len(self.split_names), dtype=np.bool_)
-        chosen[[self.split_names.index(split) for split in splits]] = True
-        return np.flatnonzero(chosen[self.split_codes])
+        selected = np.zeros(len(self.split_names), dtype=np.bool_)
+        selected[[self.split_names.index(split) for split in splits]] = True
+        return np.flatnonzero(selected[self.split_codes])
 
-    def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Task:
-        """Give a task of the same name with only these rows; labels that do not occur are gone."""
-        chosen = np.asarray(rows, dtype=np.intp)
-        kept, codes = np.unique(self.label_codes[chosen], return_inverse=True)
+    def texts_at(self, rows: ArrayLike) -> list[str]:
+        """Return the texts of these rows, in this order."""
+        texts = self.texts
+        return [texts[row] for row in np.asarray(rows, dtype=np.intp).tolist()]
+
+    def take(self, rows: ArrayLike) -> Task:
+        """Return a task of the same name with only these rows; labels that do not occur are dropped."""
+        selected = np.asarray(rows, dtype=np.intp)
+        kept, codes = np.unique(self.label_codes[selected], return_inverse=True)
         return Task.from_codes(
             self.name,
-            self.texts.take(chosen),
+            self.texts_at(selected),
             tuple(self.label_names[code] for code in kept),
             codes.astype(np.int32),
             self.split_names,
-            self.split_codes[chosen],
+            self.split_codes[selected],
             self.may_share,
         )
 
     def with_splits(self, splits: Sequence[str]) -> Task:
-        """Give the same rows with other splits."""
-        return Task(self.name, self.texts, self.labels.tolist(), splits, may_share=self.may_share)
+        """Return the same rows with other splits."""
+        return Task(
+            self.name,
+            self.texts,
+            self.labels.tolist(),
+            splits,
+            other_splits=self.split_names[len(SPLITS) :],
+            may_share=self.may_share,
+        )
 
     def with_sharing(self, may_share: bool) -> Task:
-        """Give the same task, from which other tasks may learn or not."""
+        """Return the same task, from which other tasks may learn or not."""
         columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
         return Task.from_codes(self.name, self.texts, *columns, may_share)
 
@@ -206,26 +248,18 @@ class Task:
     def content_hash(self) -> str:
         """SHA-256 over the name, every row in order and `may_share`, the same on every machine."""
         if self._content_hash is None:
-            object.__setattr__(self, "_content_hash", self._compute_hash())
+            digest = hashlib.sha256(b"robusttc-task-1")
+            for column in ([self.name], self.texts, self.label_names, self.splits.tolist()):
+                encoded = [value.encode() for value in column]
+                # The offsets keep ("ab", "c") apart from ("a", "bc").
+                digest.update(len(encoded).to_bytes(8, "little"))
+                digest.update(np.cumsum([0, *map(len, encoded)], dtype="<i8").tobytes())
+                digest.update(b"".join(encoded))
+            digest.update(self.label_codes.astype("<i4").tobytes())
+            if not self.may_share:
+                digest.update(b"may not share")
+            object.__setattr__(self, "_content_hash", digest.hexdigest())
         return str(self._content_hash)
-
-    def _compute_hash(self) -> str:
-        digest = hashlib.sha256(b"robusttc-task-1")
-        columns = [
-            PackedStrings.pack([self.name]),
-            self.texts,
-            PackedStrings.pack(self.label_names),
-            PackedStrings.pack(self.splits.tolist()),
-        ]
-        for column in columns:
-            digest.update(len(column).to_bytes(8, "little"))
-            digest.update(column.offsets.astype("<i8").tobytes())
-            digest.update(column.buffer)
-        digest.update(self.label_codes.astype("<i4").tobytes())
-        # Only where it is False: the hashes of all other tasks stay those that runs on disk know.
-        if not self.may_share:
-            digest.update(b"may not share")
-        return digest.hexdigest()
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Task):
@@ -240,42 +274,343 @@ class Task:
         return f"Task({self.name!r}, {len(self):,} rows, {len(self.label_names):,} labels{private})"
 
 
-def encode_labels(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Give the sorted label names and the code of every row."""
-    names = tuple(sorted(set(labels)))
-    code_of = {label: code for code, label in enumerate(names)}
-    return names, np.array([code_of[label] for label in labels], dtype=np.int32)
+class TaskSet:
+    """An ordered set of tasks with unique names; immutable. Iterating over it yields the tasks.
 
+    Parameters
+    ----------
+    tasks
+        The tasks, in the order that is to be kept.
 
-def check_columns(name: object, columns: dict[str, list[str]]) -> None:
-    """Refuse columns that cannot make a task, naming task, row and value."""
-    if not isinstance(name, str) or not name.strip():
-        raise DataError("the name of a task is not usable", got=quote(name), expected="a non-empty string")
-    lengths = {column: len(values) for column, values in columns.items()}
-    if len(set(lengths.values())) != 1:
-        raise DataError(
-            "the columns of a task differ in length",
-            where=f"task {quote(name)}",
-            got=", ".join(f"{length} {column}s" for column, length in lengths.items()),
-            expected="one text, one label and one split a row",
+    Raises
+    ------
+    DataError
+        If two tasks have the same name, or something is not a `Task`.
+
+    Examples
+    --------
+    >>> tasks = TaskSet([Task("b", ["hi"], ["x"]), Task("a", ["ho"], ["x"])])
+    >>> tasks.names, tasks["a"], tasks.same_label_sets
+    (('b', 'a'), Task('a', 1 rows, 1 labels), True)
+    """
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        by_name: dict[str, Task] = {}
+        for task in tasks:
+            if not isinstance(task, Task):
+                raise DataError("a set of tasks holds something else", got=quote(task), expected="a Task")
+            if task.name in by_name:
+                raise DataError("two tasks have the same name", got=quote(task.name), expected="unique names")
+            by_name[task.name] = task
+        self._by_name = by_name
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        task: str = "task",
+        text: str = "text",
+        label: str = "label",
+        split: str | None = None,
+        random_state: RandomState = 0,
+    ) -> TaskSet:
+        """Return the tasks of a pandas frame; `robusttc.load_tasks` takes frames too, with more options.
+
+        Parameters
+        ----------
+        frame
+            One row per example.
+        task, text, label
+            The columns with the name of the task, the text and the label (strings or whole numbers).
+        split
+            The column with the split; None uses ``split`` if there is one, and else splits 64/16/20 within
+            each label.
+        random_state
+            The seed of the splits.
+
+        Raises
+        ------
+        TaskFilesError
+            If a column is missing or a row cannot be used; it lists every problem with its position (iloc).
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"client": ["a"] * 4, "query": list("abcd"), "intent": list("xyxy")})
+        >>> TaskSet.from_frame(frame, task="client", text="query", label="intent")
+        TaskSet(1 tasks, 4 rows)
+        """
+        from robusttc.data.loading import read_tasks
+        from robusttc.data.options import ReadOptions
+        from robusttc.random import run_seed
+
+        options = ReadOptions(
+            text_column=text,
+            label_column=label,
+            split_column=split,
+            task_column=task,
+            seed=run_seed(random_state),
         )
-    for column, values in columns.items():
-        for row, value in enumerate(values):
-            if not isinstance(value, str) or not value.strip() or not is_unicode(value):
-                raise DataError(
-                    f"a {column} is not usable",
-                    where=f"task {quote(name)}, row {row}",
-                    got=quote(value),
-                    expected="a non-empty string of Unicode text",
-                )
+        return read_tasks(frame, options).tasks
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return all rows as a pandas frame with the columns task, text, label, split and may_share.
+
+        Raises
+        ------
+        UsageError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UsageError("to_frame needs pandas", todo="install it: pip install pandas") from None
+        columns: dict[str, list[Any]] = {name: [] for name in ("task", "text", "label", "split", "may_share")}
+        for task in self:
+            values = (task.texts, task.labels.tolist(), task.splits.tolist())
+            columns["task"] += [task.name] * len(task)
+            for name, column in zip(("text", "label", "split"), values, strict=True):
+                columns[name] += column
+            columns["may_share"] += [task.may_share] * len(task)
+        return pd.DataFrame(columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tasks, in order."""
+        return tuple(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._by_name.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> Task:
+        try:
+            return self._by_name[name]
+        except (KeyError, TypeError):
+            raise UnknownTaskError(name, self.names) from None
+
+    def subset(self, names: Iterable[str]) -> TaskSet:
+        """Return the tasks of these names, in this order."""
+        return TaskSet(self[name] for name in names)
+
+    def keep_private(self, names: Iterable[str]) -> TaskSet:
+        """Return the same tasks; those of these names may not share (see `Task`), as well as those before.
+
+        Examples
+        --------
+        >>> tasks = TaskSet([Task("b", ["hi"], ["x"]), Task("a", ["ho"], ["x"])])
+        >>> tasks.keep_private(["b"]).shareable().names
+        ('a',)
+        """
+        private = {self[name].name for name in ([names] if isinstance(names, str) else names)}
+        return TaskSet(task.with_sharing(False) if task.name in private else task for task in self)
+
+    def shareable(self) -> TaskSet:
+        """Return the tasks that other tasks may learn from."""
+        return TaskSet(task for task in self if task.may_share)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows in all tasks."""
+        return sum(len(task) for task in self)
+
+    @cached_property
+    def same_label_sets(self) -> bool:
+        """Whether all tasks have identical label sets (then a model of one can serve another as it is)."""
+        return len({task.label_names for task in self}) <= 1
+
+    @property
+    def content_hashes(self) -> dict[str, str]:
+        """The content hash of each task, by name."""
+        return {task.name: task.content_hash for task in self}
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the content hashes of the tasks, in order."""
+        return hashlib.sha256("\n".join(task.content_hash for task in self).encode()).hexdigest()
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, TaskSet):
+            return NotImplemented
+        return self.content_hash == other.content_hash
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    def __repr__(self) -> str:
+        return f"TaskSet({len(self):,} tasks, {self.n_rows:,} rows)"
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks: the first tasks with their sizes."""
+        shown = list(self)[:MAX_HTML_TASKS]
+        body = "".join(
+            f"<tr><td>{html.escape(task.name)}</td><td>{len(task):,}</td><td>{len(task.label_names):,}</td>"
+            + "".join(f"<td>{len(task.rows(split)):,}</td>" for split in SPLITS)
+            + f"<td>{'' if task.may_share else 'private'}</td></tr>"
+            for task in shown
+        )
+        if len(self) > len(shown):
+            body += f"<tr><td colspan='7'>… and {len(self) - len(shown):,} more</td></tr>"
+        head = "".join(f"<th>{name}</th>" for name in ("task", "rows", "labels", *SPLITS, ""))
+        return (
+            f"<table><caption>{self!r}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+def text_problem(text: object) -> str | None:
+    """Return what is wrong with a text, or None."""
+    if not isinstance(text, str):
+        return "the text is not a string"
+    if not text or text.isspace():
+        return "the text is empty"
+    if len(text) > MAX_TEXT_CHARACTERS:
+        return f"the text is too long: more than {MAX_TEXT_CHARACTERS:,} characters"
+    if "\0" in text:
+        return "the text contains a NUL character"
+    return None if is_unicode(text) else "the text is not Unicode (a lone surrogate)"
+
+
+def name_problem(name: object, role: str) -> str | None:
+    """Return what is wrong with a label or the name of a task, or None."""
+    if not isinstance(name, str):
+        return f"the {role} is not a string"
+    if not name.strip():
+        return f"the {role} is empty"
+    if len(name) > MAX_NAME_CHARACTERS:
+        return f"the {role} is longer than {MAX_NAME_CHARACTERS:,} characters"
+    if not name.isprintable() and any(category(character) in {"Cc", "Cs"} for character in name):
+        return f"the {role} contains a control character or a lone surrogate"
+    return None
 
 
 def is_unicode(value: str) -> bool:
-    """Tell whether a string can be written as UTF-8 (a lone surrogate cannot)."""
+    """Return whether a string can be written as UTF-8 (a lone surrogate cannot)."""
     if value.isascii():
         return True
     try:
-        value.encode("utf-8")
+        value.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def as_column(where: str, role: str, values: object) -> list[Any]:
+    """Return a column as a list; arrays and pandas series become Python values."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise DataError(f"{role} is not a list", where=where, got=quote(values), expected="a list of strings")
+    to_list = getattr(values, "tolist", None)
+    found = to_list() if to_list is not None else list(values)
+    # Members of an object array may still be NumPy's own strings, which are strings too.
+    return [str(value) if isinstance(value, np.str_) else value for value in found]
+
+
+def check_rows(where: str, texts: list[Any], labels: list[Any]) -> None:
+    """Refuse texts and labels that cannot be used, with the row."""
+    good: set[str] = set()
+    for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
+        if problem := text_problem(text):
+            raise DataError(problem, where=f"{where}, row {row}", got=quote(text))
+        if isinstance(label, str) and label in good:
+            continue
+        if problem := name_problem(label, "label"):
+            expected = "strings of one line each"
+            raise DataError(problem, where=f"{where}, row {row}", got=quote(label), expected=expected)
+        good.add(label)
+
+
+def encode_splits(
+    where: str, splits: list[Any], other_splits: list[Any]
+) -> tuple[tuple[str, ...], NDArray[np.int8]]:
+    """Return the names of all splits, the usual three first, and the code of every row."""
+    names = (*SPLITS, *sorted(set(other_splits) - set(SPLITS)))
+    if len(names) > MAX_SPLITS:
+        got, expected = f"{len(names):,}", f"at most {MAX_SPLITS}"
+        raise DataError("the task has too many splits", where=where, got=got, expected=expected)
+    code_of: dict[Any, int] = {split: SPLITS.index(meaning) for split, meaning in SPLIT_SYNONYMS.items()}
+    code_of |= {split: code for code, split in enumerate(names)}
+    for row, split in enumerate(splits):
+        if not isinstance(split, str) or split not in code_of:
+            raise DataError(
+                "unknown split",
+                where=f"{where}, row {row}",
+                got=quote(split),
+                expected=", ".join(code_of),
+                todo="name further splits in other_splits",
+            )
+    return names, np.array([code_of[split] for split in splits], dtype=np.int8)
+
+
+def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
+    """Return the shares of train, valid and test; refuse what is not three shares that sum to 1."""
+    expected = "three numbers from 0 to 1 that sum to 1, the first above 0, such as (0.64, 0.16, 0.2)"
+    if not isinstance(shares, tuple | list | np.ndarray) or len(shares) != len(SPLITS):
+        raise UsageError("shares cannot be used", got=quote(shares), expected=expected)
+    for split, share in zip(SPLITS, shares, strict=True):
+        check_param(f"the share of {split}", share, Number(0, 1))
+    if abs(sum(shares) - 1) > 1e-6 or shares[0] <= 0:
+        raise UsageError("shares cannot be used", got=quote(tuple(shares)), expected=expected)
+    train, valid, test = (float(share) for share in shares)
+    return train, valid, test
+
+
+def split_rows(
+    task_name: str,
+    texts: Sequence[str],
+    labels: Sequence[str],
+    seed: int,
+    shares: Sequence[float] = SHARES,
+) -> list[str]:
+    """Split the rows of one task by the shares within each label; every label keeps a training row.
+
+    Rows of one label that have the same text stay together, so that splitting puts no copy of a training row
+    into test. What rounding takes from a split in one label is made up for in the next, so a task of many
+    tiny labels still has its share of valid and test rows. The result depends on the seed, the shares, the
+    name of the task and its rows, on nothing else.
+
+    Examples
+    --------
+    >>> splits = split_rows("acme", [f"text {i}" for i in range(100)], ["a"] * 100, seed=0)
+    >>> splits.count("train"), splits.count("valid"), splits.count("test")
+    (64, 16, 20)
+    """
+    rows_of_label: dict[str, list[int]] = {}
+    for row, label in enumerate(labels):
+        rows_of_label.setdefault(label, []).append(row)
+    splits = [SPLITS[0]] * len(labels)
+    owed = np.zeros(len(SPLITS))
+    for label, rows in sorted(rows_of_label.items()):
+        number_of_text: dict[str, int] = {}
+        numbers = [number_of_text.setdefault(texts[row], len(number_of_text)) for row in rows]
+        counts, owed = allocate(len(number_of_text), np.asarray(shares), owed)
+        order = numpy_generator(seed, "split", [task_name, label]).permutation(len(number_of_text))
+        split_of_number = np.empty(len(number_of_text), dtype=np.int8)
+        split_of_number[order] = np.repeat(np.arange(len(SPLITS)), counts)
+        for row, number in zip(rows, numbers, strict=True):
+            splits[row] = SPLITS[split_of_number[number]]
+    return splits
+
+
+def allocate(
+    n_rows: int, shares: NDArray[np.float64], owed: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Round `n_rows` times the shares to whole numbers; `owed` carries the rounding from label to label."""
+    ideal = n_rows * shares
+    # The small number keeps 0.16 * 100 from being 15.999… and so losing a whole row.
+    counts = np.floor(ideal + 1e-9).astype(np.int64)
+    owed = owed + ideal - counts
+    # Stable, so that equal debts are settled in the order train, valid, test on every machine.
+    claims = np.where(shares > 0, owed, -np.inf)
+    for split in np.argsort(-claims, kind="stable")[: n_rows - int(counts.sum())]:
+        counts[split] += 1
+        owed[split] -= 1
+    if counts[0] == 0:
+        donor = int(np.argmax(counts))
+        counts[[0, donor]] += [1, -1]
+        owed[[0, donor]] += [-1, 1]
+    return counts, owed

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
-from robusttc.data.vectors import load_word_vectors
+from robusttc.data import TaskSet, Vocabulary, load_word_vectors
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.piece_vectors import piece_word_vectors
@@ -35,7 +33,7 @@ class CnnEncoder:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> prepared = CnnEncoder().prepare(TaskSet([Task("a", ["Hello you", "hello"], ["x", "y"])]))
     >>> prepared.inputs.tokens.lengths.tolist(), prepared.items["a"].tolist()
     ([2, 1], [0, 1])

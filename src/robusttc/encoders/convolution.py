@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.adam import Gradients, RowGradients
 from robusttc.encoders.convolution_encoding import count_before, encode_texts, find_distinct_rows
 from robusttc.encoders.convolution_kernels import (
@@ -53,7 +53,7 @@ class ConvolutionLayer:
 
     Examples
     --------
-    >>> from robusttc.data.token_array import TokenArray
+    >>> from robusttc.data import TokenArray
     >>> inputs = WordInputs(TokenArray([1, 2], [0, 2]), np.array([[0], [1], [3]], dtype=np.float32))
     >>> layer = ConvolutionLayer(np.ones((3, 1, 1), np.float32), np.zeros(1, np.float32))
     >>> layer.represent(inputs).tolist()

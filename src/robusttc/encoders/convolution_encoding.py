@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.compiling import compiled
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.convolution_scan import LANES, SCANNED_WINDOW, scan_text
 from robusttc.encoders.products import multiply_into
 

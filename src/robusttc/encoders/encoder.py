@@ -20,8 +20,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import TaskSet, Vocabulary
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.errors import UnknownTaskError
 from robusttc.progress import Progress
@@ -91,18 +90,18 @@ def distinct_texts(
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["yo", "hi"], ["x", "y"]), Task("b", ["hi"], ["z"])])
     >>> texts, items = distinct_texts(tasks)
     >>> texts, items["a"].tolist(), items["b"].tolist()
     (['hi', 'yo'], [1, 0], [0])
     """
     rows = {task.name: np.arange(len(task)) if splits is None else task.rows(*splits) for task in tasks}
-    texts = sorted({text for task in tasks for text in task.texts.take(rows[task.name])})
+    texts = sorted({text for task in tasks for text in task.texts_at(rows[task.name])})
     place_of = {text: place for place, text in enumerate(texts)}
     items: dict[str, NDArray[np.int64]] = {}
     for task in tasks:
         chosen = rows[task.name]
         items[task.name] = np.full(len(task), -1, dtype=np.int64)
-        items[task.name][chosen] = [place_of[text] for text in task.texts.take(chosen)]
+        items[task.name][chosen] = [place_of[text] for text in task.texts_at(chosen)]
     return texts, items

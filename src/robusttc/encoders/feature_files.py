@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError, nearest_name, quote
 
 __all__ = ["load_features"]
@@ -48,7 +48,7 @@ def load_features(
     Examples
     --------
     >>> import tempfile
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("acme", ["hi", "bye"], ["greet", "leave"])])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(Path(folder, "acme.npy"), np.eye(2))

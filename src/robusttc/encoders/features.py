@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.feature_files import load_features
 from robusttc.encoders.inputs import DenseInputs
@@ -33,7 +33,7 @@ class FeatureEncoder:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["first", "second"], ["x", "y"])])
     >>> FeatureEncoder({"a": [[1.0, 2.0], [3.0, 4.0]]}).prepare(tasks).inputs.matrix.shape
     (2, 2)

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.cache_folder import CACHE_VARIABLE, default_cache_folder
 from robusttc.encoders.fine_tuning_batches import LabelledTexts, collect_texts, task_shares
 from robusttc.encoders.fine_tuning_changes import compose_changes, read_changes, write_changes
@@ -82,7 +82,7 @@ def fine_tune(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> task = Task("a", ["hi", "hello", "bye", "see you"], ["greet", "greet", "leave", "leave"])
     >>> settings = FineTuningSettings(steps=2, trained_layers=1)
     >>> with TemporaryDirectory() as folder:

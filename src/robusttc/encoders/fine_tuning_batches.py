@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
 from robusttc.errors import DataError
 from robusttc.random import numpy_generator
@@ -65,7 +65,7 @@ def collect_texts(
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> task = Task("a", ["hi", "hello", "bye", "ciao", "ok"], ["greet", "greet", "leave", "leave", "yes"])
     >>> [(found.task, found.texts) for found in collect_texts(TaskSet([task]))]
     [('a', (('hi', 'hello'), ('bye', 'ciao')))]
@@ -90,7 +90,7 @@ def usable_texts(
             continue
         rows = task.rows("train")
         labels_of: dict[str, set[int]] = {}
-        for text, code in zip(task.texts.take(rows), task.label_codes[rows].tolist(), strict=True):
+        for text, code in zip(task.texts_at(rows), task.label_codes[rows].tolist(), strict=True):
             labels_of.setdefault(text, set()).add(code)
         texts_of: dict[int, list[str]] = {}
         for text, codes in labels_of.items():

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.fine_tuning import check_arguments, fine_tune
 from robusttc.encoders.fine_tuning_batches import usable_texts
 from robusttc.encoders.fine_tuning_settings import FineTuningSettings
@@ -66,7 +66,7 @@ def specialise(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> rows = ["hi", "hello", "bye", "see you"], ["greet", "greet", "leave", "leave"]
     >>> tasks = TaskSet([Task("a", *rows), Task("b", *rows)])
     >>> settings = FineTuningSettings(steps=1, trained_layers=1, rank=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.errors import DataError, UsageError
 
 __all__ = ["DenseInputs", "FrozenInputs", "WordInputs"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import DenseInputs
 from robusttc.errors import UsageError, quote
@@ -29,7 +29,7 @@ class PairedEncoder:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> tasks = TaskSet([Task("a", ["first", "second"], ["x", "y"])])
     >>> encoder = PairedEncoder(FeatureEncoder({"a": np.eye(2)}), FeatureEncoder({"a": np.ones((2, 1))}))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.tokens import PADDING_WORD, UNKNOWN_WORD
+from robusttc.data import PADDING_WORD, UNKNOWN_WORD
 from robusttc.encoders.model_folder import default_model_folder
 from robusttc.errors import DataError, UsageError, quote
 

@@ -8,10 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.packed import PackedStrings
-from robusttc.data.task import SPLITS, Task, is_unicode
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import SPLITS, Task, TaskSet, Vocabulary, is_unicode
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs, WordInputs
 from robusttc.errors import DataError, UsageError, quote
@@ -125,8 +122,7 @@ class EncoderReader:
         checked = check_texts(texts)
         codes = np.zeros(len(checked), dtype=np.int32)
         # Not by Task's own checks, which refuse a text of white space: in use, such texts come.
-        packed = PackedStrings.pack(checked)
-        task = Task.from_codes("texts", packed, ("-",), codes, SPLITS, codes.astype(np.int8))
+        task = Task.from_codes("texts", checked, ("-",), codes, SPLITS, codes.astype(np.int8))
         tasks = TaskSet([task])
         if isinstance(self.encoder, SentenceEncoder):
             # What people ask a model about is nobody's to keep.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import Vocabulary
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.inputs import WordInputs
 from robusttc.encoders.readers import EncoderReader, PairedReader, Reader, VectorReader, WordReader
@@ -43,8 +43,8 @@ def reader_of(encoder: Encoder, prepared: PreparedTasks) -> Reader:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
-    >>> from robusttc.data.taskset import TaskSet
+    >>> from robusttc.data import Task
+    >>> from robusttc.data import TaskSet
     >>> from robusttc.encoders.cnn import CnnEncoder
     >>> encoder = CnnEncoder()
     >>> reader = reader_of(encoder, encoder.prepare(TaskSet([Task("a", ["Hello you"], ["x"])])))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import PreparedTasks, distinct_texts
 from robusttc.encoders.fine_tuning_changes import read_changes
 from robusttc.encoders.inputs import DenseInputs

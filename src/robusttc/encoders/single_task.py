@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.layer import layer_from_parameters
@@ -92,7 +92,7 @@ def train_single_task(
 
     Examples
     --------
-    >>> from robusttc.data.taskset import TaskSet
+    >>> from robusttc.data import TaskSet
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
     >>> prepared = FeatureEncoder({"acme": np.eye(2)}).prepare(TaskSet([task]))

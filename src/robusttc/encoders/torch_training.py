@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from robusttc.data.token_array import TokenArray
+from robusttc.data import TokenArray
 from robusttc.encoders.adam import BETA_1, BETA_2, EPSILON
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.convolution_encoding import count_before

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import WordInputs
 from robusttc.fewshot.deciding import THRESHOLD, judge
@@ -67,7 +67,7 @@ def assess_fewshot(
     Examples
     --------
     >>> import numpy as np
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> rows = {name: np.repeat(np.eye(4), 6, axis=0) for name in ("a", "b")}
     >>> tasks = TaskSet(Task(name, ["text"] * 24, ["x"] * 12 + ["y"] * 12) for name in rows)
@@ -112,7 +112,7 @@ def find_clusters(tasks: TaskSet, labels: ArrayLike | Mapping[str, int] | None) 
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet(Task(name, ["hi"], ["x"]) for name in ("a", "b", "c"))
     >>> find_clusters(tasks, [3, 5, -1]), find_clusters(tasks, [1, 1, 1]), find_clusters(tasks, None)
     ({3: ('a',), 5: ('b',)}, {}, {})

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
@@ -367,7 +366,7 @@ class ClusterFewShot:
         if not isinstance(fitted.reader, VectorReader):
             if vectors is not None:
                 raise UsageError("vectors are taken only where the sources had ready-made vectors")
-            texts = list(task.texts.take(rows))
+            texts = list(task.texts_at(rows))
             if not (fitted.use_label_names and carries_words(label_names)):
                 return fitted.reader.read(texts), None
             # In one call: a sentence encoder opens its cache once.

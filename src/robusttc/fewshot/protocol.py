@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import SPLITS, Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import SPLITS, Task, TaskSet
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.random import RandomState, numpy_generator, run_seed
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.inputs import FrozenInputs

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import DataError, DoubtWarning, quote
 from robusttc.fewshot.settings import Tuned
@@ -29,7 +29,7 @@ def check_support(task: Task, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64]
             todo="add rows of another label",
         )
     first: dict[str, int] = {}
-    for text, code in zip(task.texts.take(rows), codes.tolist(), strict=True):
+    for text, code in zip(task.texts_at(rows), codes.tolist(), strict=True):
         if first.setdefault(text, code) != code:
             names = [task.label_names[present[number]] for number in (first[text], code)]
             warnings.warn(

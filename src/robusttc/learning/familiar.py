@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.transfer import normalise_text
 
 __all__ = ["FamiliarTexts"]
@@ -39,7 +39,7 @@ class FamiliarTexts:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["Hi!", "my card"], ["x", "y"]), Task("b", ["hi", "my trip"], ["x", "y"])])
     >>> familiar = FamiliarTexts.of(tasks)
     >>> familiar.find("a", ["HI", "my card", "my trip"]).tolist()
@@ -57,7 +57,7 @@ class FamiliarTexts:
         owner_of: dict[int, int] = {}
         for place, name in enumerate(names):
             task = tasks[name]
-            for key in set(hash_texts(task.texts.take(task.rows(*splits)))):
+            for key in set(hash_texts(task.texts_at(task.rows(*splits)))):
                 owner_of[key] = place if key not in owner_of else SEVERAL
         keys = np.array(sorted(owner_of), dtype=np.uint64)
         owners = np.array([owner_of[int(key)] for key in keys], dtype=np.int32)

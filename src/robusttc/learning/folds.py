@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.errors import UsageError, quote
 from robusttc.random import numpy_generator
 
@@ -50,7 +50,7 @@ def deal_folds(task: Task, n_folds: int, seed: int) -> NDArray[np.int64]:
         rows = train[task.label_codes[train] == code]
         number_of_text: dict[str, int] = {}
         numbers = np.array(
-            [number_of_text.setdefault(text, len(number_of_text)) for text in task.texts.take(rows)],
+            [number_of_text.setdefault(text, len(number_of_text)) for text in task.texts_at(rows)],
             dtype=np.int64,
         )
         n_texts = len(number_of_text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
 from robusttc.random import numpy_generator
 
@@ -35,7 +35,7 @@ def check_groups(tasks: TaskSet, labels: ArrayLike | Mapping[str, int]) -> NDArr
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["hi"], ["x"]), Task("b", ["ho"], ["x"])])
     >>> check_groups(tasks, {"b": 0, "a": 3}).tolist(), check_groups(tasks, [1, -1]).tolist()
     ([3, 0], [1, -1])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from numpy.typing import ArrayLike
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.errors import DataError
 from robusttc.learning.bench import Bench
@@ -52,7 +52,7 @@ def assess_multitask(
     Examples
     --------
     >>> import numpy as np
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["text"] * 8, ["x", "y"] * 4) for name in "abc")
     >>> encoder = FeatureEncoder(dict.fromkeys("abc", np.tile(np.eye(2), (4, 1))))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.settings import check_choice
@@ -106,7 +106,7 @@ class ClusterMultiTask:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> from robusttc.encoders.features import FeatureEncoder
     >>> rows = np.repeat(np.eye(4), 6, axis=0)
     >>> names = ["a", "b", "c"]

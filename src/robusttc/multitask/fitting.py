@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.multitask.choosing import Choice, choose, has_clusters

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.tokens import Vocabulary
+from robusttc.data import Vocabulary
 from robusttc.encoders.reading import Reader, WordReader, reader_from
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.learning.model_files import read_model_folder, write_model_folder

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.convolution import ConvolutionLayer
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.learning.bench import name_tasks

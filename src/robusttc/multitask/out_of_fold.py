@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.learning.bench import Bench, need, warn_of_tasks
 from robusttc.learning.familiar import FamiliarTexts
@@ -149,7 +149,7 @@ class OutOfFold:
         self.familiar: dict[str, NDArray[np.bool_]] | None = None
         if familiar is not None:
             self.familiar = {
-                task.name: familiar.find(task.name, task.texts.take(self.held[task.name].rows))
+                task.name: familiar.find(task.name, task.texts_at(self.held[task.name].rows))
                 for task in tasks
             }
         # A task that has two rows of no label has nothing to hold out.

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.errors import DataError, quote
 from robusttc.learning.folds import deal_folds

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder, PreparedTasks
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.reading import WordReader, reader_of
@@ -59,7 +59,7 @@ class TrainingData:
         if self.familiar is None:
             return None
         task = self.tasks[name]
-        return self.familiar.find(name, task.texts.take(task.rows("valid")))
+        return self.familiar.find(name, task.texts_at(task.rows("valid")))
 
 
 def prepare_tasks(

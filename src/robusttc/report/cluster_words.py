@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
-from robusttc.data.tokens import UNKNOWN_ID, Vocabulary
+from robusttc.data import UNKNOWN_ID, Task, TaskSet, Vocabulary
 from robusttc.errors import DataError
 from robusttc.learning.label_words import label_words
 

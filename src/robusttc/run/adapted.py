@@ -7,17 +7,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from robusttc.data.loading import advise, find_sources, read_source
-from robusttc.data.options import ReadOptions
-from robusttc.data.problems import Problems
-from robusttc.data.rows import NO_SPLIT, TaskRows
-from robusttc.data.task import Task
-from robusttc.errors import DataError, StoreError, TaskFilesError, quote
+from robusttc.errors import StoreError, quote
 from robusttc.fewshot.model import FewShotModel
 from robusttc.files import make_folder
 from robusttc.run.places import ADAPTED
 
-__all__ = ["AdaptedModels", "read_examples"]
+__all__ = ["AdaptedModels"]
 
 
 class AdaptedModels:
@@ -79,47 +74,3 @@ class AdaptedModels:
                 expected=quote(name),
             )
         return model
-
-
-def read_examples(path: Path, name: str, options: ReadOptions | None = None) -> Task:
-    """Read the examples of one new task. Without a column of splits, all of them are for training.
-
-    Parameters
-    ----------
-    path
-        A file in one of the formats of task files.
-    name
-        The name of the new task, whatever the file is called.
-    options
-        How the file is read.
-
-    Raises
-    ------
-    TaskFilesError
-        If anything is wrong with the file; it lists every problem with its place.
-    DataError
-        If there is no such file, or it has several tasks.
-    """
-    options = options or ReadOptions(allow_incomplete=True)
-    problems = Problems()
-    collected: dict[str, TaskRows] = {}
-    with problems.catching(str(path)):
-        if path.is_dir():
-            raise DataError("a folder where a file was meant", where=quote(str(path)), expected="one file")
-        sources, _ = find_sources(path, problems)
-        for source, file_format in sources:
-            read_source(source, file_format, options, problems, collected)
-    if len(collected) > 1:
-        raise DataError(
-            "the file has several tasks",
-            where=str(path),
-            got=", ".join(quote(task) for task in list(collected)[:3]),
-            expected="the examples of one task",
-        )
-    rows = next(iter(collected.values()), None)
-    has_splits = rows is not None and any(code != NO_SPLIT for code in rows.split_codes)
-    task = None if rows is None else rows.finish(options, problems)
-    if problems.n_all or task is None:
-        raise TaskFilesError(problems.first, problems.n_all, todo=advise(problems))
-    splits = task.splits.tolist() if has_splits else None
-    return Task(name, task.texts, task.labels.tolist(), splits)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Literal
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import DoubtWarning, WorkError
 from robusttc.learning.bench import Bench
 from robusttc.learning.one_bar import OneBar

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from robusttc.data.options import ReadOptions
+from robusttc.data import SHARES, ReadOptions, check_shares
 from robusttc.errors import UsageError
 from robusttc.transfer import parse_pairs
 
@@ -33,6 +33,15 @@ def read_pairs(value: Any) -> Any:
     try:
         return parse_pairs(value) if isinstance(value, str) else value
     except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+def read_shares(value: Any) -> Any:
+    """Read ``0.8,0.1,0.1`` and lists, and check them."""
+    given = value.split(",") if isinstance(value, str) else value
+    try:
+        return check_shares([float(share) for share in given])
+    except (TypeError, ValueError) as error:
         raise ValueError(str(error)) from None
 
 
@@ -65,11 +74,12 @@ class FitConfiguration(Checked):
         See `robusttc.multitask.estimator.ClusterMultiTask` and `robusttc.fewshot.estimator.ClusterFewShot`;
         `cluster_models` is what they call `clusters`.
     private
-        Tasks that no other task may learn from; see `robusttc.data.task.Task.may_share`.
+        Tasks that no other task may learn from; see `robusttc.data.Task`.
     seed
         The seed of everything random, the splits of files without splits included.
-    text_column, label_column, split_column, task_column, split_values, delimiter, encoding, skip_bad_rows
-        How files are read; see `robusttc.data.options.ReadOptions`.
+    text_column, label_column, split_column, task_column, split_values, shares, delimiter, encoding,
+    skip_bad_rows
+        How files are read; see `robusttc.data.ReadOptions`.
 
     Examples
     --------
@@ -103,13 +113,18 @@ class FitConfiguration(Checked):
     seed: Annotated[
         Number, Field(ge=0, le=LARGEST_SEED, description="a whole number from 0 to 2**63 - 1")
     ] = 0
-    text_column: Annotated[str, Field(description="the name of a column")] = "text"
-    label_column: Annotated[str, Field(description="the name of a column")] = "label"
+    text_column: Annotated[str | None, Field(description="the name of a column")] = None
+    label_column: Annotated[str | None, Field(description="the name of a column")] = None
     split_column: Annotated[str | None, Field(description="the name of a column")] = None
     task_column: Annotated[str | None, Field(description="the name of a column")] = None
     split_values: Annotated[
         dict[str, str], Field(description="values of the split column, each with its meaning")
     ] = Field(default_factory=dict)
+    shares: Annotated[
+        tuple[float, float, float],
+        BeforeValidator(read_shares),
+        Field(description="three numbers that sum to 1, the shares of train, valid and test"),
+    ] = SHARES
     delimiter: Annotated[str | None, Field(description="one character")] = None
     encoding: Annotated[str | None, Field(description="the name of a text encoding")] = None
     skip_bad_rows: Annotated[bool, Field(description="true or false")] = False
@@ -134,6 +149,7 @@ class FitConfiguration(Checked):
             split_column=self.split_column,
             task_column=self.task_column,
             split_values=dict(self.split_values),
+            shares=self.shares,
             delimiter=self.delimiter,
             encoding=self.encoding,
             skip_bad_rows=self.skip_bad_rows,

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.multitask.serving import Serving
 from robusttc.progress import Progress, report
@@ -202,7 +201,7 @@ def judge(task: Task, serving: Serving, asked: Mapping[str, Asked]) -> TaskFigur
     group = serving.tasks[task.name].cluster
     if not len(rows):
         return TaskFigures(task.name, group, 0, None, None, None, None, None)
-    texts, codes = list(task.texts.take(rows)), task.label_codes[rows]
+    texts, codes = list(task.texts_at(rows)), task.label_codes[rows]
     inputs = serving.read(task.name, texts)
     familiar = serving.find_familiar(task.name, texts)
     hits: dict[str, Hits | None] = {

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.model_folder import find_model_folder, hash_model_folder
 from robusttc.errors import StoreError

@@ -16,7 +16,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.files import encode_json
 
 if TYPE_CHECKING:
-    from robusttc.data.task import Task
+    from robusttc.data import Task
 
 __all__ = ["Identity", "hash_task"]
 
@@ -29,7 +29,7 @@ def hash_task(task: Task) -> str:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> hash_task(Task("acme", ["hi"], ["greet"])) == hash_task(Task("acme", ["hi"], ["leave"]))
     False
     """

@@ -15,9 +15,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from robusttc.data.readers.arrow import ARROW_ERRORS, reason_of
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, StoreError, UnknownTaskError, quote
 from robusttc.files import explain_disk_errors, sync_folder, write_file
 from robusttc.run.places import TASKS
@@ -26,6 +24,8 @@ __all__ = ["KeptTasks"]
 
 COLUMNS = ("text", "label", "split")
 NAME, MAY_SHARE = b"robusttc task", b"robusttc may share"
+# What pyarrow raises on a damaged file.
+ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, MemoryError)
 
 
 class KeptTasks:
@@ -122,8 +122,8 @@ def read_schema(place: Path) -> pa.Schema:
     try:
         with pa.OSFile(str(place)) as source:
             return pq.read_schema(source)
-    except (*ARROW_ERRORS, OSError) as error:
-        raise_damaged(place, reason_of(error))
+    except ARROW_ERRORS as error:
+        raise_damaged(place, str(error) or type(error).__name__)
 
 
 def task_name(schema: pa.Schema, place: Path) -> str:
@@ -141,9 +141,11 @@ def read_parquet(place: Path) -> Task:
     try:
         with pq.ParquetFile(place, page_checksum_verification=True) as file:
             columns = [column.to_pylist() for column in file.read(use_threads=False).columns]
-        return Task(name, *columns, may_share=schema.metadata[MAY_SHARE] == b"yes")
-    except (*ARROW_ERRORS, OSError, DataError) as error:
-        raise_damaged(place, reason_of(error))
+        texts, labels, splits = columns
+        may_share = schema.metadata[MAY_SHARE] == b"yes"
+        return Task(name, texts, labels, splits, other_splits=sorted({*splits}), may_share=may_share)
+    except (*ARROW_ERRORS, DataError) as error:
+        raise_damaged(place, str(error) or type(error).__name__)
 
 
 def raise_damaged(place: Path, why: str) -> NoReturn:

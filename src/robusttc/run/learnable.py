@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError
 from robusttc.multitask.task_rows import check_learnable
 from robusttc.run.configuration import FitConfiguration
@@ -43,7 +43,7 @@ def sort_tasks(tasks: TaskSet, configuration: FitConfiguration) -> Learnable:
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("b", ["hi", "bye"], ["x", "y"]), Task("a", ["hi"], ["x"])])
     >>> found = sort_tasks(tasks, FitConfiguration())
     >>> found.tasks.names, found.set_aside["a"].partition(";")[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.run.configuration import FitConfiguration
 
 __all__ = ["estimate_learning"]
@@ -31,7 +31,7 @@ def estimate_learning(tasks: TaskSet, configuration: FitConfiguration, *, n_work
 
     Examples
     --------
-    >>> from robusttc.data.task import Task
+    >>> from robusttc.data import Task
     >>> tasks = TaskSet(Task(name, ["hi", "bye"] * 50, ["x", "y"] * 50) for name in "abcdef")
     >>> quick = estimate_learning(tasks, FitConfiguration(), n_workers=2)
     >>> estimate_learning(tasks, FitConfiguration()) == 2 * quick

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError, quote
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.multitask.estimator import ClusterMultiTask

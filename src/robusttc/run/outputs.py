@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.files import explain_disk_errors, write_file
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.kept_tasks import KeptTasks

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.clustering import StopRule
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.encoder import Encoder, distinct_texts
 from robusttc.encoders.encoding_units import encode_with

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import StoreError, quote
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.choosing import make_encoder
 from robusttc.encoders.device import resolve_device
 from robusttc.encoders.encoder import Encoder

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import PreparedTasks
 from robusttc.encoders.inputs import FrozenInputs, WordInputs
 from robusttc.encoders.settings import TrainingSettings

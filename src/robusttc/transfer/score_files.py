@@ -1,4 +1,4 @@
-"""Transfer scores in CSV files and pandas frames: one score per row, or a square table with names.
+"""Transfer scores in files and pandas frames: one score per row, or a square table with names.
 
 All problems of a file are collected and reported with their lines.
 """
@@ -9,17 +9,16 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robusttc.data.problems import FileFault
-from robusttc.data.readers.delimited import Lines, read_records
-from robusttc.data.readers.files import bad_byte_details, encoding_name, ending_of, read_lines
-from robusttc.errors import MAX_LISTED_PROBLEMS, Problem, ScoresError, nearest_name, quote
+from robusttc.data import MISSING, ProblemList, Table, normalise_name, open_tables
+from robusttc.errors import Problem, ScoresError, nearest_name, quote
 from robusttc.files import write_file
 from robusttc.params import Choice, Nothing, check_param
 from robusttc.transfer.score_columns import HALVES, MAX_EXAMPLES, MAX_SCORE, is_task_name
@@ -35,30 +34,12 @@ COUNTS = ("n", "n_examples")  # two names of one column
 NUMBERS = ("score", "standard_error", *HALVES)
 COLUMNS = (*NEEDED, *COUNTS, "standard_error", *HALVES, "kind")
 NOT_MEASURED = {"nan", "na"}  # as NumPy, pandas and R write it
-DELIMITERS = (",", ";", "\t", "|")
 FORMS = (
     "a file of scores has the columns source, target and score, or is a square table with the same names in "
     "its first row and its first column"
 )
 
-Cells = list[str]
-Rows = Iterator[tuple[int, Cells]]
-
-
-@dataclass
-class Problems:
-    """The problems of one source: all counted, the first kept."""
-
-    path: str
-    unit: str = "line"
-    n_all: int = 0
-    kept: list[Problem] = field(default_factory=list)
-
-    def refuse(self, line: int | None, what: str, **details: Any) -> None:
-        """Add a problem; `details` are further fields of a `Problem`."""
-        self.n_all += 1
-        if len(self.kept) < MAX_LISTED_PROBLEMS:
-            self.kept.append(Problem(self.path, what, line, unit=self.unit, **details))
+Refuse = Callable[..., None]  # takes the line, what is wrong, and further fields of a `Problem`
 
 
 @dataclass
@@ -69,10 +50,12 @@ class Found:
     line: list[int] = field(default_factory=list)
     columns: dict[str, list[Any]] = field(default_factory=dict)
     kind: str | None = None
+    unit: str = "line"
+    without_row: list[str] = field(default_factory=list)  # tasks that a square table only has as a column
 
 
 def read_scores(path: str | Path, *, kind: str | None = None, duplicates: str = "error") -> TransferScores:
-    r"""Read scores from a CSV file.
+    r"""Read scores from a file: CSV, TSV, JSON Lines, Parquet or Excel.
 
     One score per row: a header with the columns ``source``, ``target`` and ``score``, in any order and case,
     and where they are known ``n`` (or ``n_examples``; an empty cell is 0, not known), ``standard_error``,
@@ -83,9 +66,9 @@ def read_scores(path: str | Path, *, kind: str | None = None, duplicates: str = 
     Or a square table: the first row and the first column have the same names, rows are sources and columns
     targets, an empty cell is a pair that was not measured. Tasks are in the order of the first row.
 
-    Cells that hold ``NaN`` or ``NA`` are pairs that were not measured. Fields are separated by commas,
-    semicolons, tabs or bars; the text is UTF-8, or UTF-16 with a byte-order mark; a name that ends in ``.gz``
-    is unpacked.
+    Cells that hold ``NaN``, ``NA`` or null are pairs that were not measured. Fields of a CSV file are
+    separated by commas, semicolons, tabs or bars; the text is UTF-8, or UTF-16 with a byte-order mark; a name
+    that ends in ``.gz`` is unpacked.
 
     Parameters
     ----------
@@ -110,77 +93,39 @@ def read_scores(path: str | Path, *, kind: str | None = None, duplicates: str = 
     ...     read_scores(path)
     TransferScores(2 tasks, 2 scores, kind 'other')
     """
-    check_param("kind", kind, Choice(*KINDS), Nothing())
-    check_param("duplicates", duplicates, Choice(*DUPLICATES))
-    problems = Problems(str(path))
-    return make_scores(read_file(Path(path), problems), problems, kind, duplicates)
+    return read_source(Path(path), str(path), kind, duplicates)
 
 
 def read_frame(frame: pd.DataFrame, *, kind: str | None = None, duplicates: str = "error") -> TransferScores:
     """Return the scores of a pandas frame; see `TransferScores.from_frame`."""
-    import pandas as pd
+    is_long = set(NEEDED) <= {normalise_name(str(name)) for name in frame.columns}
+    return read_source(frame if is_long else frame.reset_index(names=""), "DataFrame", kind, duplicates)
 
+
+def read_source(source: Path | pd.DataFrame, path: str, kind: str | None, duplicates: str) -> TransferScores:
+    """Return the scores of a file or frame, or raise all of its problems."""
     check_param("kind", kind, Choice(*KINDS), Nothing())
     check_param("duplicates", duplicates, Choice(*DUPLICATES))
-    names = [str(column) for column in frame.columns]
-    is_long = set(NEEDED) <= {column_name(name) for name in names}
-    cells = frame.itertuples(index=not is_long, name=None)
-    texts = (["nan" if pd.isna(cell) else str(cell) for cell in row] for row in cells)
-    header = (0, names if is_long else ["", *names])
-    problems = Problems("frame", unit="iloc")
-    return make_scores(iter([header, *enumerate(texts)]), problems, kind, duplicates)
+    problems = ProblemList()
+    found = Found()
 
+    def refuse(line: int | None, what: str, **details: Any) -> None:
+        problems.add(Problem(path, what, line, unit=found.unit, **details))
 
-def read_file(path: Path, problems: Problems) -> Rows:
-    """Yield the header and the records of a file with their lines; what cannot be read is a problem."""
-    bad_lines: dict[int, tuple[int, str]] = {}
-
-    def note_bad_line(line: int, column: int, byte: str) -> None:
-        bad_lines[line] = (column, byte)
-
-    collector: Any = problems  # the reader of task files only calls `refuse`
-    try:
-        lines = Lines(read_lines(path, None, note_bad_line))
-        delimiter = "\t" if ending_of(path) == ".tsv" else find_delimiter(lines.find_header())
-        for start, end, record in read_records(lines, delimiter, collector):
-            bad = [line for line in range(start, end + 1) if line in bad_lines]
-            if bad:
-                column, byte = bad_lines[bad[0]]
-                what = f"the line is not {encoding_name(None)}"
-                problems.refuse(bad[0], what, column=column, **bad_byte_details(byte))
-            else:
-                yield start, record
-    except FileFault as fault:
-        problems.refuse(fault.line, fault.what, got=fault.got, expected=fault.expected, todo=fault.todo)
-
-
-def find_delimiter(header: str) -> str:
-    """Return the delimiter with which the header has most of the known columns, then most fields."""
-
-    def count_columns(delimiter: str) -> tuple[int, int]:
-        try:
-            fields = next(csv.reader([header], delimiter=delimiter), [])
-        except csv.Error:  # it is refused when it is read
-            return 0, 0
-        return len({column_name(name) for name in fields} & set(COLUMNS)), len(fields)
-
-    return max(DELIMITERS, key=count_columns)
-
-
-def column_name(name: str) -> str:
-    """Return a column name in the form in which names are compared."""
-    return name.strip().casefold()
-
-
-def make_scores(rows: Rows, problems: Problems, kind: str | None, duplicates: str) -> TransferScores:
-    """Return the scores of a table, or raise all of its problems."""
-    found = read_table(rows, problems)
+    with problems.collecting(path):
+        for table in open_tables(source, problems, known=COLUMNS):
+            found.unit = table.unit
+            read_table(table, found, refuse)
+            break  # of a workbook the first sheet
     kind = kind or found.kind or "other"
     if not found.names and not problems.n_all:
-        problems.refuse(None, "the file has no scores", expected=FORMS)
-    check_rows(found, kind, duplicates, problems)
+        refuse(None, "the file has no scores", expected=FORMS)
+    for name in found.without_row if not problems.n_rows else []:  # its row may be one that cannot be read
+        refuse(None, "a column name is not a row name", got=quote(name), expected=FORMS)
+    if found.names:
+        check_rows(found, kind, duplicates, refuse)
     if problems.n_all:
-        raise ScoresError(sorted(problems.kept, key=lambda problem: problem.line or 0), problems.n_all)
+        raise ScoresError(sorted(problems.first, key=lambda problem: problem.line or 0), problems.n_all)
     columns: dict[str, Any] = {
         name: np.array(values, dtype=np.float64 if name in NUMBERS else np.int64)
         for name, values in found.columns.items()
@@ -188,164 +133,160 @@ def make_scores(rows: Rows, problems: Problems, kind: str | None, duplicates: st
     return TransferScores(tuple(found.names), **columns, kind=kind, duplicates=duplicates)
 
 
-def read_table(rows: Rows, problems: Problems) -> Found:
+def read_table(table: Table, found: Found, refuse: Refuse) -> None:
     """Read a table in whichever form it has."""
-    line, header = next(rows, (0, []))
-    if not header and not problems.n_all:
-        problems.refuse(None, "the file is empty", expected=FORMS)
-    if problems.n_all:  # of the header: the next record would be taken for it
-        list(rows)
-        return Found()
-    lowered = [column_name(name) for name in header]
+    header = table.columns
+    if not header:
+        refuse(None, "the file is empty", expected=FORMS)
+        return
+    lowered = [normalise_name(name) for name in header]
     missing = [column for column in NEEDED if column not in lowered]
     if not missing:
-        return read_long(line, lowered, rows, problems)
+        read_long(table, found, refuse)
+        return
+    rows = ((line, [as_text(cell) for cell in cells]) for line, cells in table.rows(header))
     first = next(rows, None)
     looks_square = first is not None and first[1][0] in header[1:]
     if len(missing) < len(NEEDED) and not looks_square:
         for column in missing:
             nearest = nearest_name(column, header)
-            problems.refuse(
-                line,
+            refuse(
+                table.line,
                 f"missing column {quote(column)}",
                 got=f"columns {', '.join(map(quote, header[:12]))}",
                 expected=FORMS,
                 todo=f"did you mean {quote(nearest)}?" if nearest else None,
             )
-        return Found()
-    if len(header) == 1:
-        problems.refuse(line, "the header has only one field", got=quote(header[0]), expected=FORMS)
-        return Found()
-    return read_square(line, header, [] if first is None else [first, *rows], problems)
+    elif len(header) == 1:
+        refuse(table.line, "the header has only one field", got=quote(header[0]), expected=FORMS)
+    else:
+        read_square(table, chain([] if first is None else [first], rows), found, refuse)
 
 
-def check_header(line: int, header: Sequence[str], problems: Problems) -> None:
-    """Report columns that cannot be there together, or not alone."""
+def as_text(cell: object) -> str:
+    """Return a cell as a CSV file would have it; null is a pair that was not measured."""
+    return "nan" if cell is None else "" if cell is MISSING else str(cell)
+
+
+def check_header(line: int | None, header: Sequence[str], refuse: Refuse) -> bool:
+    """Report columns that cannot be there together, or not alone; return whether there are none."""
+    n_bad = 0
     for column in COLUMNS:
         if header.count(column) > 1:
-            problems.refuse(line, f"the column {quote(column)} is there {header.count(column)} times")
+            refuse(line, f"the column {quote(column)} is there {header.count(column)} times")
+            n_bad += 1
     if all(column in header for column in COUNTS):
-        problems.refuse(line, "the columns 'n' and 'n_examples' are both there", expected="one of them")
+        refuse(line, "the columns 'n' and 'n_examples' are both there", expected="one of them")
+        n_bad += 1
     halves = [column for column in HALVES if column in header]
     if len(halves) == 1:
-        problems.refuse(
+        refuse(
             line,
             f"of the two columns of halves only {quote(halves[0])} is there",
             expected=" and ".join(map(quote, HALVES)),
             todo="give both, or neither",
         )
+        n_bad += 1
+    return n_bad == 0
 
 
-def read_long(line: int, header: list[str], rows: Rows, problems: Problems) -> Found:
+def read_long(table: Table, found: Found, refuse: Refuse) -> None:
     """Read one score per row."""
-    check_header(line, header, problems)
-    if problems.n_all:
-        return Found()
-    place = {"n_examples" if name in COUNTS else name: header.index(name) for name in header}
-    present = [name for name in ("score", "n_examples", "standard_error", *HALVES) if name in place]
-    found = Found(columns={name: [] for name in ("source", "target", *present)})
+    header = [normalise_name(name) for name in table.columns]
+    if not check_header(table.line, header, refuse):
+        return
+    column_of = {
+        "n_examples" if name in COUNTS else name: table.columns[header.index(name)] for name in header
+    }
+    numbers = [name for name in ("score", "n_examples", "standard_error", *HALVES) if name in column_of]
+    found.columns = {name: [] for name in ("source", "target", *numbers)}
     sources: dict[str, None] = {}
     seen: dict[str, None] = {}
     ends: list[tuple[str, str]] = []
-    for line, cells in rows:
-        n_before = problems.n_all
-        if refuse_ragged(line, cells, len(header), problems):
-            continue
-        source, target = cells[place["source"]], cells[place["target"]]
+    wanted = ["source", "target", "kind", *numbers]
+    for line, cells in table.rows([column_of.get(name) for name in wanted]):
+        source, target, kind, *texts = (as_text(cell) for cell in cells)
+        is_good = True
         for role, name in (("source", source), ("target", target)):
-            if name not in seen and check_name(line, role, name, problems):
-                seen[name] = None
-        if "kind" in place:
-            check_kind(line, cells[place["kind"]], found, problems)
-        score = cells[place["score"]].strip()
-        is_measured = score.casefold() not in NOT_MEASURED and not (source == target and not score)
-        values = [parse_cell(line, name, cells[place[name]], problems) for name in present if is_measured]
-        if problems.n_all == n_before:
+            if name not in seen:
+                is_good &= check_name(line, role, name, refuse)
+                seen.update({name: None} if is_good else {})
+        if "kind" in column_of:
+            is_good &= check_kind(line, kind, found, refuse)
+        score = texts[0].strip()
+        if score.casefold() not in NOT_MEASURED and (score or source != target):
+            values = [parse_cell(line, name, text, refuse) for name, text in zip(numbers, texts, strict=True)]
+            if not is_good or None in values:
+                continue
+            ends.append((source, target))
+            found.line.append(line)
+            for name, value in zip(numbers, values, strict=True):
+                found.columns[name].append(value)
+        if is_good:
             sources.setdefault(source)
-            if is_measured:
-                ends.append((source, target))
-                found.line.append(line)
-                for name, value in zip(present, values, strict=True):
-                    found.columns[name].append(value)
     found.names = {name: number for number, name in enumerate({**sources, **seen})}
     found.columns["source"] = [found.names[source] for source, _ in ends]
     found.columns["target"] = [found.names[target] for _, target in ends]
-    return found
 
 
-def read_square(line: int, header: list[str], rows: Iterable[tuple[int, Cells]], problems: Problems) -> Found:
+def read_square(table: Table, rows: Iterable[tuple[int, list[str]]], found: Found, refuse: Refuse) -> None:
     """Read a square table with names."""
-    names = header[1:]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            problems.refuse(line, "a column name is there twice", got=quote(name), expected="unique names")
-        else:
-            check_name(line, "column", name, problems)
-    if problems.n_all:
-        return Found()
-    found = Found({name: number for number, name in enumerate(names)}, columns={name: [] for name in NEEDED})
+    names = table.columns[1:]
+    twice = [name for name in names if table.columns.count(name) > 1]
+    for name in dict.fromkeys(twice):
+        refuse(table.line, "a column name is there twice", got=quote(name), expected="unique names")
+    unusable = [name for name in names if not check_name(table.line, "column", name, refuse)]
+    if twice or unusable:
+        return
+    found.names = {name: number for number, name in enumerate(names)}
+    found.columns = {name: [] for name in NEEDED}
     line_of: dict[str, int] = {}
-    for line, cells in rows:
-        source = cells[0]
+    for line, (source, *cells) in rows:
         if source in line_of:
-            what = f"a row name is there twice: {problems.unit} {line_of[source]} has it too"
-            problems.refuse(line, what, got=quote(source), expected="unique names")
+            what = f"a row name is there twice: {found.unit} {line_of[source]} has it too"
+            refuse(line, what, got=quote(source), expected="unique names")
         elif source not in found.names:
-            problems.refuse(line, "a row name is not a column name", got=quote(source), expected=FORMS)
-        elif not refuse_ragged(line, cells, len(header), problems):
-            read_cells(line, cells, found, problems)
+            refuse(line, "a row name is not a column name", got=quote(source), expected=FORMS)
+        else:
+            read_cells(line, source, cells, found, refuse)
         line_of.setdefault(source, line)
-    for name in names:
-        if name not in line_of:
-            problems.refuse(None, "a column name is not a row name", got=quote(name), expected=FORMS)
-    return found
+    found.without_row = [name for name in names if name not in line_of]
 
 
-def read_cells(line: int, cells: Cells, found: Found, problems: Problems) -> None:
+def read_cells(line: int, source: str, cells: Sequence[str], found: Found, refuse: Refuse) -> None:
     """Read one row of a square table."""
-    for target, cell in zip(found.names, cells[1:], strict=True):
+    for target, cell in zip(found.names, cells, strict=True):
         if cell.strip() and cell.strip().casefold() not in NOT_MEASURED:
-            score = parse_cell(line, f"score for {quote(target)}", cell, problems)
-            entry = found.names[cells[0]], found.names[target], score
-            found.line.append(line)
-            for name, value in zip(NEEDED, entry, strict=True):
-                found.columns[name].append(value)
+            score = parse_cell(line, f"score for {quote(target)}", cell, refuse)
+            if score is not None:
+                found.line.append(line)
+                entry = found.names[source], found.names[target], score
+                for name, value in zip(NEEDED, entry, strict=True):
+                    found.columns[name].append(value)
 
 
-def refuse_ragged(line: int, cells: Cells, width: int, problems: Problems) -> bool:
-    """Report a row with more or fewer fields than the header."""
-    if len(cells) == width:
-        return False
-    problems.refuse(
-        line,
-        "ragged row: its number of fields is not that of the header",
-        got=f"{len(cells)} fields",
-        expected=f"{width}",
-        todo="put quotes around a field that holds the delimiter or a quote",
-    )
-    return True
-
-
-def check_name(line: int, role: str, name: str, problems: Problems) -> bool:
-    """Report a cell that is not the name of a task."""
+def check_name(line: int | None, role: str, name: str, refuse: Refuse) -> bool:
+    """Report a cell that is not the name of a task; return whether it is one."""
     if not is_task_name(name):
-        problems.refuse(line, f"the {role} has no name", got=quote(name), expected="the name of a task")
+        refuse(line, f"the {role} has no name", got=quote(name), expected="the name of a task")
         return False
     return True
 
 
-def check_kind(line: int, kind: str, found: Found, problems: Problems) -> None:
-    """Report a kind that is unknown or not that of the rows before."""
+def check_kind(line: int, kind: str, found: Found, refuse: Refuse) -> bool:
+    """Report a kind that is unknown or not that of the rows before; return whether it can be used."""
     if kind not in KINDS:
-        problems.refuse(line, "unknown kind of score", got=quote(kind), expected=", ".join(KINDS))
+        refuse(line, "unknown kind of score", got=quote(kind), expected=", ".join(KINDS))
     elif found.kind not in (None, kind):
-        problems.refuse(line, "scores of two kinds in one file", got=quote(kind), expected=quote(found.kind))
+        refuse(line, "scores of two kinds in one file", got=quote(kind), expected=quote(found.kind))
     else:
         found.kind = kind
+        return True
+    return False
 
 
-def parse_cell(line: int, column: str, cell: str, problems: Problems) -> float:
-    """Return the number in a cell; report what cannot be used."""
+def parse_cell(line: int, column: str, cell: str, refuse: Refuse) -> float | None:
+    """Return the number in a cell; report what cannot be used, and return None."""
     text = cell.strip()
     if column == "n_examples" and (not text or text.casefold() in NOT_MEASURED):
         return 0  # not known
@@ -372,28 +313,25 @@ def parse_cell(line: int, column: str, cell: str, problems: Problems) -> float:
         what, expected = "a standard error cannot be negative", "0 or more"
     else:
         return number
-    problems.refuse(line, what, got=quote(cell), expected=expected, todo=todo)
-    return 0
+    refuse(line, what, got=quote(cell), expected=expected, todo=todo)
+    return None
 
 
-def check_rows(found: Found, kind: str, duplicates: str, problems: Problems) -> None:
+def check_rows(found: Found, kind: str, duplicates: str, refuse: Refuse) -> None:
     """Report what only shows when all rows are there."""
-    scores = found.columns.get("score", [])
+    names, scores = list(found.names), found.columns.get("score", [])
     first_of: dict[tuple[int, int], int] = {}
     for place, line in enumerate(found.line):
         if kind == "accuracy" and not 0 <= scores[place] <= 1:
             expected = "from 0 to 1, or another kind of score"
-            problems.refuse(
-                line, "an accuracy is out of its range", got=f"{scores[place]}", expected=expected
-            )
+            refuse(line, "an accuracy is out of its range", got=f"{scores[place]}", expected=expected)
         ends = found.columns["source"][place], found.columns["target"][place]
         first = first_of.setdefault(ends, place)
         if first != place and duplicates == "error":
-            names = list(found.names)
-            problems.refuse(
+            refuse(
                 line,
                 f"the pair {quote(names[ends[0]])} → {quote(names[ends[1]])} has a score already, in "
-                f"{problems.unit} {found.line[first]}",
+                f"{found.unit} {found.line[first]}",
                 got=f"{scores[first]} and {scores[place]}",
                 expected="one score per pair",
                 todo='leave out all but one, or average them with duplicates="average"',

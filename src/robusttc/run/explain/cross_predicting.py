@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.products import multiply_rows
 from robusttc.learning.scope import N_NEIGHBOURS, normalise
@@ -104,14 +104,14 @@ def choose_texts(task: Task, *, n_most: int = MAX_TEXTS) -> Texts:
     """
     rows = task.rows("train", "valid")
     first: dict[tuple[str, int], str] = {}
-    for text, code in zip(task.texts.take(rows), task.label_codes[rows].tolist(), strict=True):
+    for text, code in zip(task.texts_at(rows), task.label_codes[rows].tolist(), strict=True):
         key = (normalise_text(text), code)
         first[key] = min(text, first.get(key, text))
     chosen = sorted(first)
     if len(chosen) > n_most:
         # By the hash of the text: neither the order of rows nor the names of labels have an influence.
         chosen = sorted(sorted(chosen, key=lambda key: (hash_text(key[0]), key))[:n_most])
-    trained = {normalise_text(text) for text in task.texts.take(task.rows("train"))}
+    trained = {normalise_text(text) for text in task.texts_at(task.rows("train"))}
     return Texts(
         task.name,
         task.label_names,

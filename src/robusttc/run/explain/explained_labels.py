@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.encoders.model import TrainedModel
 from robusttc.multitask.components import OwnModel, fit_own

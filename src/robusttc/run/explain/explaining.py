@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.errors import StoreError, UsageError, quote
 from robusttc.files import explain_disk_errors
@@ -227,7 +227,7 @@ def judge_labels(opened: OpenRun, task: Task) -> tuple[WeakLabel, ...]:
     fitted = opened.multitask._need()
     serving = fitted.serving
     reader = serving.private_readers.get(task.name, serving.reader)
-    inputs: FrozenInputs = reader.read(list(task.texts.take(task.rows("train"))))
+    inputs: FrozenInputs = reader.read(list(task.texts_at(task.rows("train"))))
     answers = ask_held_out(
         task,
         opened.find(task.name),

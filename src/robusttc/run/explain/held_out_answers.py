@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs
 from robusttc.learning.folds import deal_folds
 from robusttc.multitask.components import fit_own
@@ -57,7 +57,7 @@ def ask_held_out(
     train, valid = task.rows("train"), task.rows("valid")
     with threadpool_limits(1):
         predicted = (
-            answers.ask(list(task.texts.take(valid))).argmax(axis=1).astype(np.int64)
+            answers.ask(list(task.texts_at(valid))).argmax(axis=1).astype(np.int64)
             if len(valid)
             else np.zeros(0, dtype=np.int64)
         )

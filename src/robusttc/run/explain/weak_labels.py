@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task
+from robusttc.data import Task
 from robusttc.stats import Estimate, share_interval
 
 __all__ = ["HeldOutAnswers", "WeakLabel", "find_weak_labels"]
@@ -115,7 +115,7 @@ def find_weak_labels(task: Task, answers: HeldOutAnswers) -> tuple[WeakLabel, ..
                 100.0 * float(all_rows[code]) / max(1, int(all_rows.sum())) * missed_share,
                 confused,
                 n_confused,
-                tuple(sorted(set(task.texts.take(missed))))[:MAX_TEXTS],
+                tuple(sorted(set(task.texts_at(missed))))[:MAX_TEXTS],
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.lost_of_100, one.label)))

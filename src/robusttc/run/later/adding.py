@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import UsageError
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels

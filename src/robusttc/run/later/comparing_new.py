@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.clustering import pair_values
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.data.task import Task
-from robusttc.data.taskset import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.encoders.inputs import FrozenInputs
 from robusttc.encoders.reading import Reader, WordReader, reader_of
@@ -171,7 +170,7 @@ def put_together(task: Task, new: NewTask, read: Read, payload: Payload, fitted:
     if task.may_share and len(held) and heads:
         familiar = None
         if fitted.serving.familiar is not None and weights.new != weights.familiar:
-            familiar = fitted.serving.familiar.find(task.name, task.texts.take(held))
+            familiar = fitted.serving.familiar.find(task.name, task.texts_at(held))
         served = weigh_kinds(tables, weights, familiar)
         if fitted.label_power > 0:
             shares = shares_by_fold((fold.part, len(fold.held)) for fold in new.folds)
@@ -221,7 +220,7 @@ def find_temperature(
     part = new.part
     if len(part.valid_items) >= FEWEST_ROWS:
         taken = new.inputs.take(part.valid_items)
-        familiar = serving.find_familiar(task.name, task.texts.take(task.rows("valid")))
+        familiar = serving.find_familiar(task.name, task.texts_at(task.rows("valid")))
         said = serving.raw_probabilities(task.name, taken, familiar)
         return temperature_of([(said, part.valid_codes)])
     if held is not None and len(held[1]) >= FEWEST_ROWS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.multitask.task_rows import check_learnable
 from robusttc.run.adapted import AdaptedModels

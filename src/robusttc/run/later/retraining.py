@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from robusttc.data.taskset import TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders.encoder import Encoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.multitask.estimator import ClusterMultiTask

@@ -1,0 +1,237 @@
+"""Task files below their formats: problems with places, gzip with a limit, and text in any encoding."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from robusttc.errors import MAX_LISTED_PROBLEMS, Problem, quote
+
+__all__ = [
+    "FREE_EXPANDED_BYTES",
+    "MAX_EXPANSION",
+    "ProblemList",
+    "ReadError",
+    "bad_line",
+    "decode_lines",
+    "is_gzipped",
+    "open_bytes",
+    "read_bytes",
+    "read_text",
+]
+
+MAX_EXPANSION = 100  # plain text rarely shrinks to a tenth; a bomb shrinks to a thousandth
+FREE_EXPANDED_BYTES = 16 * 2**20
+GZIP_MAGIC = b"\x1f\x8b"
+MARK_BAD_BYTES = "robusttc-mark-bad-bytes"
+FIRST_MARK = 0xDC00
+BAD_BYTE = re.compile("[\udc00-\udcff]")
+COPY_AGAIN = "copy the file again from where it came"
+
+
+class ReadError(Exception):
+    """The rest of a file cannot be read; `details` are further fields of a `Problem`."""
+
+    def __init__(self, what: str, **details: Any) -> None:
+        super().__init__(what)
+        self.what = what
+        self.details = details
+
+
+@dataclass
+class ProblemList:
+    """All problems counted, the first of them kept: those of single rows, and the others."""
+
+    n_rows: int = 0
+    n_others: int = 0
+    _rows: list[tuple[int, Problem]] = field(default_factory=list)
+    _others: list[tuple[int, Problem]] = field(default_factory=list)
+
+    @property
+    def n_all(self) -> int:
+        """How many problems there are."""
+        return self.n_rows + self.n_others
+
+    def add(self, problem: Problem) -> None:
+        """Add a problem that leaving out a row would not solve."""
+        if len(self._others) < MAX_LISTED_PROBLEMS:
+            self._others.append((self.n_all, problem))
+        self.n_others += 1
+
+    def add_row(self, path: str, line: int, what: str, *, unit: str = "line", **details: Any) -> None:
+        """Add a problem of one row, which is left out; `details` are further fields of a `Problem`."""
+        if len(self._rows) < MAX_LISTED_PROBLEMS:
+            self._rows.append((self.n_all, Problem(path, what, line, unit=unit, **details)))
+        self.n_rows += 1
+
+    @property
+    def first(self) -> tuple[Problem, ...]:
+        """The first problems in the order of their discovery; rows leave at least half of it to others."""
+        others = self._others[: max(MAX_LISTED_PROBLEMS // 2, MAX_LISTED_PROBLEMS - len(self._rows))]
+        numbered = self._rows[: MAX_LISTED_PROBLEMS - len(others)] + others
+        return tuple(problem for _, problem in sorted(numbered, key=itemgetter(0)))
+
+    @property
+    def first_rows(self) -> tuple[Problem, ...]:
+        """The first problems of single rows."""
+        return tuple(problem for _, problem in self._rows)
+
+    @property
+    def first_others(self) -> tuple[Problem, ...]:
+        """The first problems that leaving out rows would not solve."""
+        return tuple(problem for _, problem in self._others)
+
+    @contextmanager
+    def collecting(self, path: str, unit: str = "line") -> Iterator[None]:
+        """Add a `ReadError` or `OSError` of the body as a problem of this file and continue after it."""
+        try:
+            yield
+        except ReadError as error:
+            self.add(Problem(path, error.what, **{"unit": unit, **error.details}))
+        except OSError as error:
+            self.add(Problem(path, "the file cannot be read", got=error.strerror or str(error)))
+
+
+def is_gzipped(path: Path) -> bool:
+    """Return whether a file is gzipped, by its name."""
+    return path.suffix.lower() == ".gz"
+
+
+class LimitedReader(io.RawIOBase):
+    """A stream that stops with a `ReadError` when it gives more bytes than allowed."""
+
+    def __init__(self, stream: io.BufferedIOBase, limit_bytes: int) -> None:
+        self._stream = stream
+        self._left = self._limit = limit_bytes
+
+    def readable(self) -> bool:
+        """Return True: `io.BufferedReader` asks for it."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer from the stream below."""
+        data = self._stream.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise ReadError(
+                "the gzip file expands beyond the limit",
+                got=f"more than {self._limit:,} bytes",
+                expected=f"at most {MAX_EXPANSION} times its size on disk",
+                todo="check where the file comes from; unpack it yourself if you trust it",
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file, unpacked if its name ends in ``.gz``."""
+    try:
+        with path.open("rb") as raw:
+            if not is_gzipped(path):
+                yield raw
+                return
+            limit = max(FREE_EXPANDED_BYTES, MAX_EXPANSION * path.stat().st_size)
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield io.BufferedReader(LimitedReader(unpacked, limit), 2**17)
+    except EOFError:
+        raise ReadError("the gzip file is truncated", todo=COPY_AGAIN) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise ReadError("the gzip file is damaged", got=str(error), todo=COPY_AGAIN) from None
+    except OSError as error:
+        raise ReadError("the file cannot be read", got=error.strerror or str(error)) from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file."""
+    with open_bytes(path) as stream:
+        return stream.read()
+
+
+def read_text(path: Path, encoding: str | None) -> str:
+    """Return the text of a file; a byte that is not in the encoding is a `ReadError` with its place."""
+    bad: dict[int, tuple[int, str]] = {}
+    kept = []
+    with open_bytes(path) as stream:
+        for line in decode_lines(stream, encoding, bad):
+            if bad:
+                number = next(iter(bad))
+                raise ReadError(**bad_line("file", number, bad[number], encoding))
+            kept.append(line)
+    return "".join(kept)
+
+
+def bad_line(what: str, line: int, place: tuple[int, str], encoding: str | None) -> dict[str, Any]:
+    """Return the fields of the problem of a line that is not in the encoding."""
+    return {
+        "what": f"the {what} is not {encoding or 'UTF-8 (or UTF-16 with a byte-order mark)'}",
+        "line": line,
+        "column": place[0],
+        "got": f"byte {place[1]}",
+        "todo": "save the file as UTF-8, or name its encoding, for instance encoding='cp1252'",
+    }
+
+
+def decode_lines(
+    stream: io.BufferedReader, encoding: str | None, bad: dict[int, tuple[int, str]]
+) -> Iterator[str]:
+    """Yield the lines of a text with their ends (LF, CR LF or CR).
+
+    A line that is not in the encoding is entered in `bad` with the column and the byte; it is yielded with
+    lone surrogates for these bytes, so that lines are counted, and must not be used.
+    """
+    start = stream.peek(4)[:4]
+    if not start:
+        raise ReadError("the file is empty", expected="rows")
+    encoding = codecs.lookup(encoding).name if encoding else detect_encoding(start)
+    # newline="" finds CR and CR LF too, and keeps them as they are; no other character ends a line.
+    lines = io.TextIOWrapper(stream, encoding, errors=MARK_BAD_BYTES, newline="")
+    try:
+        for number, line in enumerate(lines, start=1):
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            if not text.isascii() and (mark := BAD_BYTE.search(text)):
+                bad[number] = (mark.start() + 1, f"0x{ord(mark[0]) - FIRST_MARK:02x}")
+            yield text
+    except UnicodeError as error:  # a decoder that does not ask what to do about bad bytes
+        raise ReadError(f"the file is not {encoding}", got=str(error)[:200]) from None
+    finally:
+        # The stream belongs to the caller, who may have closed it already.
+        with suppress(ValueError):
+            lines.detach()
+
+
+def mark_bad_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Put a lone surrogate, which no text has, in place of bytes that cannot be decoded."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return chr(FIRST_MARK + error.object[error.start]), error.end
+
+
+codecs.register_error(MARK_BAD_BYTES, mark_bad_bytes)
+
+
+def detect_encoding(start: bytes) -> str:
+    """Return UTF-8 or UTF-16 by the first four bytes; refuse what is neither."""
+    if start.startswith(GZIP_MAGIC):
+        raise ReadError("the file is gzip data, but its name does not end in .gz", todo="rename the file")
+    if start.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        raise ReadError("the file is UTF-32", expected="UTF-8 or UTF-16", todo="save it as UTF-8")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\0" in start:
+        raise ReadError(
+            "the file begins with NUL bytes",
+            got=quote(start),
+            expected="text in UTF-8, or in UTF-16 with a byte-order mark",
+            todo="save it as UTF-8, or name its encoding, for instance encoding='utf-16-le'",
+        )
+    return "utf-8"
