@@ -50,8 +50,7 @@ from robusttc.clustering.spectral import build_tree, cluster_points, cluster_spe
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.clustering.theorem import lambda_window
 from robusttc.encoders import DenseInputs, SentenceEncoder
-from robusttc.scores import read_scores, write_scores
-from robusttc.transfer.pairs import choose_pairs
+from robusttc.transfer import choose_pairs, read_scores, write_scores
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = {"taskonomy": (0.75, 0.5, 0.35), "bots175": (0.5, 0.3, 0.2, 0.1), "diverse": (0.3, 0.1, 0.05)}

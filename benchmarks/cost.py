@@ -19,9 +19,7 @@ from typing import Any
 
 from benchmarks.report import find_data, print_table
 from robusttc.data import TaskSet, load_tasks, make_planted_tasks
-from robusttc.transfer.cost import estimate_cost
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.pairs import PairChoice, parse_pairs
+from robusttc.transfer import PairChoice, estimate_cost, measure_transfer, parse_pairs
 
 # Name: data, encoder, pairs, kind.
 CASES: dict[str, tuple[str, str, str, str]] = {

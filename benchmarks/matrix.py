@@ -4,7 +4,7 @@
 in none of the times), and measures all 60 x 59 accuracies: of a softmax classifier that is trained on the
 train rows of the target, on the frozen representation of the source (200 numbers), and judged on valid.
 
-* ours: `robusttc.transfer.blocks.score_block`;
+* ours: `robusttc.transfer.pair_scores.score_source`;
 * plain: the texts are encoded by torch's nn.Embedding, nn.Conv1d and maximum (encoder ``cnn``, GloVe vectors)
   or by ``relu(x @ W + b)`` in NumPy (encoder ``sentence``, the sentence vectors are given to both), every
   distinct text once; then scikit-learn's LogisticRegression (the same C, at most 1,000 iterations) is fitted
@@ -40,11 +40,10 @@ from robusttc.data import TaskSet, load_tasks
 from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, SentenceEncoder, WordInputs
 from robusttc.models import ConvolutionLayer, DenseLayer
 from robusttc.random import numpy_generator
-from robusttc.transfer.blocks import score_block
-from robusttc.transfer.pairs import choose_pairs
+from robusttc.transfer import TransferSettings
+from robusttc.transfer.pair_scores import SourceScores, score_source
 from robusttc.transfer.plan import TransferPlan, make_plan
-from robusttc.transfer.settings import TransferSettings
-from robusttc.transfer.sources import SourceModel, train_source
+from robusttc.transfer.source_encoder import SourceEncoder, train_source
 
 Floats = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -62,10 +61,20 @@ def make_benchmark_plan(encoder: str, n_bots: int, seed: int) -> TransferPlan:
     frozen: Encoder = CnnEncoder(SHARED / GLOVE) if encoder == "cnn" else SentenceEncoder(device="cpu")
     prepared = frozen.prepare(bots, splits=("train", "valid"))
     settings = TransferSettings(kind="accuracy")
-    return make_plan(bots, prepared, choose_pairs(bots.names, "all"), settings=settings, seed=seed)
+    return make_plan(bots, prepared, settings=settings, seed=seed)
 
 
-def encode_plainly(plan: TransferPlan, model: SourceModel) -> Floats:
+def targets_of(plan: TransferPlan, source: int) -> NDArray[np.int64]:
+    """List all tasks but the source."""
+    return np.delete(np.arange(len(plan.rows)), source)
+
+
+def score_all(plan: TransferPlan, source: int, encoder: SourceEncoder) -> SourceScores:
+    """Score one source on all of its targets."""
+    return score_source(plan, source, encoder, targets_of(plan, source))
+
+
+def encode_plainly(plan: TransferPlan, model: SourceEncoder) -> Floats:
     """Encode every distinct text the usual way."""
     if isinstance(plan.inputs, WordInputs):
         assert isinstance(model.layer, ConvolutionLayer)
@@ -76,11 +85,11 @@ def encode_plainly(plan: TransferPlan, model: SourceModel) -> Floats:
     return result
 
 
-def score_plainly(plan: TransferPlan, source: int, model: SourceModel) -> NDArray[np.float64]:
+def score_plainly(plan: TransferPlan, source: int, model: SourceEncoder) -> NDArray[np.float64]:
     """Score one source on all of its targets the usual way."""
     features = encode_plainly(plan, model)
     scores = []
-    for target in plan.targets[source]:
+    for target in targets_of(plan, source):
         rows = plan.rows[target]
         own = features[rows.items]
         classifier = LogisticRegression(C=plan.settings.classifier_c, max_iter=1000)
@@ -102,15 +111,15 @@ def measure(encoder: str, *, n_bots: int = 60, n_plain: int = 6, seed: int = 0) 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         plan = make_benchmark_plan(encoder, n_bots, seed)
-        models = {source: train_source(plan, source) for source in plan.sources}
-        drawn = numpy_generator(seed, "plain sources").choice(plan.sources, n_plain, replace=False)
+        models = {source: train_source(plan, source) for source in range(n_bots)}
+        drawn = numpy_generator(seed, "plain sources").choice(n_bots, n_plain, replace=False)
         sample = sorted(drawn.tolist())
-        score_block(plan, 0, models[0])  # compiles
+        score_all(plan, 0, models[0])  # compiles
         ours_s, plain_s = np.zeros(2), np.zeros(2)
         ours: list[NDArray[np.float64]] = []
         plain: list[NDArray[np.float64]] = []
         for source, model in models.items():
-            seconds, block = time_call(lambda s=source, m=model: score_block(plan, s, m))  # type: ignore[misc]
+            seconds, block = time_call(lambda s=source, m=model: score_all(plan, s, m))  # type: ignore[misc]
             ours_s += seconds
             if source in sample:
                 seconds, scores = time_call(lambda s=source, m=model: score_plainly(plan, s, m))  # type: ignore[misc]
@@ -138,7 +147,7 @@ def compare(
     n_bots = len(plan.rows)
     matrices = np.full((2, len(sample), n_bots), np.nan)
     for place, source in enumerate(sample):
-        matrices[:, place, plan.targets[source]] = ours[place], plain[place]
+        matrices[:, place, targets_of(plan, source)] = ours[place], plain[place]
     within = []
     for one, other in zip(*matrices.transpose(0, 2, 1), strict=True):
         known = ~np.isnan(one)

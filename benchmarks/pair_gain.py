@@ -19,7 +19,7 @@ from robusttc.data import TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks
 from robusttc.models import Adam, Heads, TrainingSettings, draw_batches, new_head, new_layer, train_steps
 from robusttc.random import numpy_generator
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 MAX_ROWS = 300  # training rows of a task, drawn by the seed: no pair takes minutes
 MIN_NOVEL = 5  # novel test rows that a mean is taken over

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.pair_gain import measure_gains
@@ -27,14 +28,11 @@ from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores
 from robusttc.encoders import SentenceEncoder
 from robusttc.models import TrainingSettings
 from robusttc.random import numpy_generator
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.overlap import word_overlap
-from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer import TransferSettings, measure_transfer
 
 WAYS: dict[str, TransferSettings] = {
     "log-likelihood, narrow 6 (default)": TransferSettings(),
     "Brier score, narrow 6": TransferSettings(kind="brier"),
-    "evidence (LogME), narrow 6": TransferSettings(kind="logme"),
     "log-likelihood, trained layer of 200, then narrow 6": TransferSettings(train_layer=True),
     "log-likelihood, trained layer of 200 as it is": TransferSettings(train_layer=True, measure_width=None),
     "accuracy on valid (the paper's), layer of 200": TransferSettings(kind="accuracy"),
@@ -123,6 +121,15 @@ def judge_way(name: str, tasks: TaskSet, settings: TransferSettings, folder: Pat
     return row
 
 
+def word_cosines(tasks: TaskSet) -> NDArray[np.float64]:
+    """Compute the cosine between the words of every two tasks, weighted by tf-idf."""
+    bags = [
+        " ".join(task.texts[row].lower() for row in task.rows("train", "valid").tolist()) for task in tasks
+    ]
+    vectors = TfidfVectorizer(analyzer=str.split).fit_transform(bags)
+    return np.asarray((vectors @ vectors.T).toarray(), dtype=np.float64)
+
+
 def run_bots(
     ways: Sequence[str], *, n_pairs: int, seeds: Sequence[int], folder: Path | None
 ) -> list[dict[str, Any]]:
@@ -140,7 +147,7 @@ def run_bots(
     for row in rows:
         matrix = centred(row.pop("scores").to_matrix())
         row |= {name: foretell(matrix, pairs, gains[:, :, place], 0) for place, name in enumerate(GAINS)}
-    words = centred(word_overlap(tasks))
+    words = centred(word_cosines(tasks))
     words_row: dict[str, Any] = {"way": "cosine of words"}
     words_row |= {name: foretell(words, pairs, gains[:, :, place], 0) for place, name in enumerate(GAINS)}
     mean: dict[str, Any] = {"way": "mean gain"}

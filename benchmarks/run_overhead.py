@@ -20,7 +20,7 @@ from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run.identity import Identity, hash_task
 from robusttc.run.store import RunStore
 from robusttc.run.workers import StoredJobs
-from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer import measure_transfer
 
 # A unit, one source on 47 targets, takes about as long as one of bots175 on all others with sentence vectors.
 N_TASKS = 48

@@ -32,7 +32,7 @@ from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, PreparedTasks, SentenceEncoder
 from robusttc.models import HEAD_C, TrainingSettings, add_converged_head, fit_softmax, train_single_task
 from robusttc.random import numpy_generator
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 Codes = NDArray[np.int64]
 # One row of correct answers (or not) by the name of the way.

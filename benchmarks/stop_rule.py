@@ -25,8 +25,7 @@ from benchmarks.report import print_table
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
 from robusttc.clustering import StopRule, cut
 from robusttc.clustering.standardise import standardise
-from robusttc.transfer.measuring_rounds import round_sizes
-from robusttc.transfer.pairs import choose_pairs
+from robusttc.transfer import choose_pairs, round_sizes
 
 HEADER = [
     "set, seed",

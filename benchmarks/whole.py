@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.report import SHARED, find_data, print_table
 from robusttc import TaskSet, load_tasks
 from robusttc.random import numpy_generator
-from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer import measure_transfer
 
 # set, encoder, number of tasks (0: all), scores
 RUNS = [

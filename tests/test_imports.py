@@ -20,12 +20,11 @@ LAYERS: list[set[str]] = [
     {"crash_points", "formatting", "params", "progress", "random"},
     {"files", "stats"},
     {"jobs"},
-    {"scores"},
-    {"clustering"},
     {"data"},
     {"encoders"},
     {"models"},
     {"transfer"},
+    {"clustering"},
     {"learning"},
     {"multitask", "fewshot"},
     {"assessing"},
@@ -38,9 +37,6 @@ LAYERS: list[set[str]] = [
 # Layers that must not know a layer below them all the same.
 FORBIDDEN = {
     "clustering": {"data"},
-    "data": {"scores", "clustering"},
-    "encoders": {"scores", "clustering"},
-    "models": {"scores", "clustering"},
     "multitask": {"fewshot"},
     "fewshot": {"multitask"},
 }

@@ -23,7 +23,7 @@ from benchmarks.setfit_run import hash_given, try_heads
 
 from robusttc import Task, TaskSet, measure_transfer
 from robusttc.errors import StoreError
-from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer import TransferSettings
 
 ROOT = Path(__file__).parent.parent
 WAY = Way(way="holistic", group="paper, cnn", encoder="cnn")

@@ -45,14 +45,14 @@ from benchmarks.paper.clustering_ways import DEFAULT, METHODS, Ablation, Compari
 from benchmarks.paper.figure_table import FigureTable, Measured, Options, parse_options
 from benchmarks.paper.table import Way
 from robusttc.stats import difference_interval
-from robusttc.transfer.cost import estimate_cost
+from robusttc.transfer import estimate_cost
 
 __all__ = ["ablations", "main"]
 
 TABLE = "clustering"
 MAX_PAPER_TASKS = 500  # where Algorithm 1 takes minutes; beyond, it is too slow for a table of many rows
 BLIND = ("texts", "random")
-KINDS = ("log_likelihood", "brier", "accuracy", "logme", "overlap")
+KINDS = ("log_likelihood", "brier", "accuracy", "overlap")
 PERCENTS = {False: (1, 2, 5, 10, 20, 50, 100), True: (10, 50, 100)}
 N_SEEDS = {False: 5, True: 2}
 # Of kinds of score that each seed measures anew: minutes a set.

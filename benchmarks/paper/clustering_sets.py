@@ -22,7 +22,7 @@ from benchmarks.report import find_data
 from robusttc import Task, TaskSet, TransferScores, measure_transfer
 from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, SentenceEncoder
 from robusttc.random import numpy_generator
-from robusttc.transfer.pairs import choose_pairs, count_entries
+from robusttc.transfer import choose_pairs, count_entries
 
 __all__ = ["SETS", "ClusteringSet", "load_clustering_set", "restrict"]
 

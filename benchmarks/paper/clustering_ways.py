@@ -29,7 +29,7 @@ from benchmarks.paper.clustering_sets import ClusteringSet
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
 from robusttc.clustering import cluster_points
 from robusttc.learning.groups import random_groups_like
-from robusttc.scores import row_means, standardise_columns
+from robusttc.transfer import row_means, standardise_columns
 
 __all__ = ["DEFAULT", "METHODS", "Ablation", "Clustered", "Comparison", "agreement", "contrast_by_task"]
 

@@ -21,8 +21,7 @@ from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores
 from robusttc.baselines.asap import AsapBaseline
 from robusttc.encoders import make_encoder
 from robusttc.learning.groups import random_groups_like
-from robusttc.transfer.cost import estimate_cost
-from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer import TransferSettings, estimate_cost
 
 __all__ = ["Clusterings", "Grouping", "word_vectors"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import robusttc
 from benchmarks.paper.table import Cost, plain
 from robusttc import TaskSet, TransferScores
-from robusttc.scores import read_scores
+from robusttc.transfer import read_scores
 
 __all__ = ["KEPT", "find_scores", "keep_scores"]
 

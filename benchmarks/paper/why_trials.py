@@ -21,7 +21,7 @@ from robusttc.learning.groups import random_groups_like
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.stats import difference_interval
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 __all__ = ["Condition", "Trials", "cut_share", "drop_phrases"]
 

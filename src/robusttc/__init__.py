@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     )
     from robusttc.fewshot.estimator import ClusterFewShot
     from robusttc.multitask.estimator import ClusterMultiTask
-    from robusttc.scores import TransferScores, read_scores
-    from robusttc.transfer.measure import measure_transfer
+    from robusttc.transfer import TransferScores, measure_transfer, read_scores
 
 __all__ = [
     "ClusterFewShot",
@@ -96,7 +95,7 @@ _HOME_OF_NAME = {
     "StoreError": "robusttc.errors",
     "Task": "robusttc.data",
     "TaskSet": "robusttc.data",
-    "TransferScores": "robusttc.scores",
+    "TransferScores": "robusttc.transfer",
     "UsageError": "robusttc.errors",
     "assess_clusters": "robusttc.assessing",
     "complete_similarity": "robusttc.clustering",
@@ -104,8 +103,8 @@ _HOME_OF_NAME = {
     "load_tasks": "robusttc.data",
     "make_planted_scores": "robusttc.clustering",
     "make_planted_tasks": "robusttc.data",
-    "measure_transfer": "robusttc.transfer.measure",
-    "read_scores": "robusttc.scores",
+    "measure_transfer": "robusttc.transfer",
+    "read_scores": "robusttc.transfer",
     "write_tasks": "robusttc.data",
 }
 

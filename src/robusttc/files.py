@@ -103,7 +103,7 @@ def restrict(path: Path) -> None:
             path.chmod(mode & ~OTHERS)
 
 
-def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+def write_file(path: str | os.PathLike[str], content: bytes, *, owner_only: bool = True) -> None:
     """Write a file completely or not at all; on return it is on the disk.
 
     Parameters
@@ -112,6 +112,8 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
         The file; missing parent folders are created.
     content
         All of its bytes.
+    owner_only
+        Whether only its owner may read the file; if not, the umask decides.
 
     Raises
     ------
@@ -131,7 +133,7 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     with explain_disk_errors("the file cannot be written", path):
         make_folder(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-        handle = open_private(part, flags)
+        handle = open_private(part, flags) if owner_only else os.open(part, flags, 0o666)
         try:
             with os.fdopen(handle, "wb") as stream:
                 reach("file/opened")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePath
 
-__all__ = ["command_line", "count", "shell_word"]
+__all__ = ["command_line", "count", "format_bytes", "format_seconds", "shell_word"]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -43,3 +43,27 @@ def shell_word(word: str | PurePath | tuple[str, str]) -> str:
         return f"{option}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
     text = str(word)
     return shlex.quote(f"./{text}" if isinstance(word, PurePath) and text.startswith("-") else text)
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time with the precision of an estimate.
+
+    >>> [format_seconds(value) for value in (0.2, 7.4, 33.0, 110.0, 1000.0, 20_000.0)]
+    ['1 s', '7 s', '35 s', '110 s', '17 min', '5.6 h']
+    """
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 117.5:
+        return f"{5 * round(seconds / 5)} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def format_bytes(n_bytes: float) -> str:
+    """Return a size with the precision of an estimate.
+
+    >>> format_bytes(640_000_000), format_bytes(1_240_000_000)
+    ('640 MB', '1.2 GB')
+    """
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{10 * round(n_bytes / 1e7)} MB"

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from robusttc.cli import main
 from robusttc.clustering import make_planted_scores
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 FAMILIES = np.arange(36) % 4
 
@@ -133,7 +133,7 @@ def test_wrong_usage(tmp_path: Path, options: list[str], capsys: pytest.CaptureF
     [
         ("", "empty"),
         ("source,target,score\na,b,high\n", ":2"),
-        ("source,target,score\na,b,nan\n", ":2"),
+        ("source,target,score\na,b,inf\n", ":2"),
         ("source,target,score\na,b,0.5\nb,a,inf\n", ":3"),
         ("source,target,score\na,b,-inf\n", ":2"),
         ("task,a,b\na,,inf\nb,0.5,\n", "inf"),

@@ -14,8 +14,7 @@ from robusttc.cli import main
 from robusttc.cli.progress_view import show_progress
 from robusttc.data import load_tasks
 from robusttc.progress import ProgressEvent
-from robusttc.scores import read_scores
-from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer import measure_transfer, read_scores
 
 WORDS = {"x": ["where is my parcel", "track it", "is it late"], "y": ["refund me", "money back", "I paid"]}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 
 @dataclass(frozen=True)

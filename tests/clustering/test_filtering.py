@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robusttc.clustering.filtering import FilteredScores, PairVerdict, filter_scores
 from robusttc.errors import UsageError
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 NAN = float("nan")
 Matrix = NDArray[np.float64]
@@ -268,7 +268,7 @@ def test_any_ignores_the_thresholds() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "bth"}, "unknown rule; got 'bth'; expected both, any. Did you mean 'both'"),
+        ({"rule": "bth"}, "rule cannot be used; got 'bth'; expected 'both' or 'any'. Did you mean 'both'"),
         ({"p_high": -0.1}, "p_high cannot be used; got -0.1"),
         ({"p_low": NAN}, "p_low cannot be used; got nan"),
         ({"p_low": float("inf")}, "p_low cannot be used; got inf"),

@@ -18,7 +18,7 @@ from robusttc.clustering.verdict import (
     judge_clusters,
     remove_effects,
 )
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 Matrix = NDArray[np.float64]
 

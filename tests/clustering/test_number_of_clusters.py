@@ -10,7 +10,7 @@ from scipy.stats import norm
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.clustering.completion import Fold, complete_scores
 from robusttc.clustering.n_clusters import choose_n_clusters, fit_line, predict_by_blocks
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 Matrix = NDArray[np.float64]
 

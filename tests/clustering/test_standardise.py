@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from robusttc.clustering import make_planted_scores
 from robusttc.clustering.completion import complete_scores, standardise_whole
 from robusttc.clustering.standardise import CLIP, Standardised, choose_method, standardise
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 Matrix = NDArray[np.float64]
 

@@ -9,9 +9,7 @@ import pytest
 from planted_scores import planted_scores
 
 from robusttc.clustering import StopRule
-from robusttc.scores import TransferScores
-from robusttc.transfer.measuring_rounds import round_sizes
-from robusttc.transfer.pairs import choose_pairs
+from robusttc.transfer import TransferScores, choose_pairs, round_sizes
 
 
 def cut_rounds(scores: TransferScores, seed: int = 0) -> list[TransferScores]:
@@ -69,7 +67,7 @@ def test_it_does_not_stop_before_groups_can_show(seed: int) -> None:
     rule = StopRule()
     decide(rule, rounds)
     assert rule.gains[0] < rule.min_gain
-    assert rule.explained[-1] > 0.25
+    assert rule.explained[-1] > 0.2
 
 
 def test_a_decision_depends_on_the_scores_alone() -> None:

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from robusttc.clustering import RobustTaskClustering, filter_scores, make_planted_scores
 from robusttc.errors import DataError, UnknownTaskError, UsageError
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 Matrix = NDArray[np.float64]
 N = 24

@@ -19,8 +19,8 @@ from robusttc.run.evaluation import Evaluation, TaskFigures
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
 from robusttc.run.similarity import Similarity, symmetric
-from robusttc.scores import TransferScores
 from robusttc.stats import mean_interval, share_interval
+from robusttc.transfer import TransferScores
 
 FAMILIES = [
     "parcel tracking courier",

@@ -12,7 +12,7 @@ from report_facts import make_facts, make_figures
 from robusttc.report.document import find_space
 from robusttc.report.harm_entries import find_harm
 from robusttc.report.task_space import order_tasks
-from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer import measure_transfer
 
 sys.path.append(str(Path(__file__).parents[1] / "multitask"))
 from planted_vectors import make_planted_vectors

@@ -31,8 +31,8 @@ from robusttc.run.explain.held_out_answers import ask_held_out
 from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
 from robusttc.run.explain.weak_labels import HeldOutAnswers, find_weak_labels
 from robusttc.run.similarity import similarity_of
-from robusttc.scores import TransferScores
 from robusttc.stats import Estimate, share_interval
+from robusttc.transfer import TransferScores
 
 PLAIN = {"supported": True, "similarity": {}}
 

@@ -21,7 +21,7 @@ from robusttc.run.explain import blaming
 from robusttc.run.explain.explaining import explain_task, read_table
 from robusttc.run.explain.held_out_answers import predict_out_of_fold
 from robusttc.run.opening import OpenRun
-from robusttc.scores import read_scores
+from robusttc.transfer import read_scores
 
 Out = pytest.CaptureFixture[str]
 NAME = "task 0"

@@ -24,7 +24,7 @@ from robusttc.run.manifest import check_manifest
 from robusttc.run.opening import OpenRun
 from robusttc.run.stages import STAGES
 from robusttc.run.store import RunStore
-from robusttc.scores import read_scores
+from robusttc.transfer import read_scores
 
 
 def configuration() -> FitConfiguration:

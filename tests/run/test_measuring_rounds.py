@@ -17,8 +17,7 @@ from robusttc.jobs import Job, Runner, Stopped
 from robusttc.run.identity import Identity
 from robusttc.run.store import RunStore
 from robusttc.run.workers import StoredJobs
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.measuring_rounds import round_sizes
+from robusttc.transfer import measure_transfer, round_sizes
 
 N_TASKS = 52
 

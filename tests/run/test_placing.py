@@ -11,7 +11,7 @@ from robusttc.clustering import make_planted_scores
 from robusttc.run.later.comparing_new import find_likeness
 from robusttc.run.later.partners import choose_partners, count_partners, typical_first
 from robusttc.run.later.placing import Placer
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 
 def plant(n: int, k: int, seed: int, **how: float) -> tuple[list[str], np.ndarray, TransferScores]:

@@ -24,7 +24,7 @@ from robusttc.run.identity import Identity
 from robusttc.run.stages import Stages, in_stage, make_multitask
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
-from robusttc.transfer.measure import measure_transfer
+from robusttc.transfer import measure_transfer
 
 LABELS = {f"task {number}": number % 2 for number in range(6)}
 

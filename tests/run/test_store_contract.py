@@ -35,7 +35,7 @@ from robusttc.run.records import FinishedUnit
 from robusttc.run.schema import SCHEMA_VERSION
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 
 def ask(folder: Path, statement: str) -> list[tuple[object, ...]]:

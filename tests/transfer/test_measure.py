@@ -14,18 +14,12 @@ from robusttc.encoders import Encoder, FeatureEncoder, PreparedTasks
 from robusttc.errors import DataError, RobustTCError, UnknownTaskError, UsageError
 from robusttc.models import TrainingSettings
 from robusttc.progress import Progress, ProgressEvent
-from robusttc.scores import TransferScores
-from robusttc.transfer.blocks import score_block
-from robusttc.transfer.measure import collect_scores, measure_transfer
-from robusttc.transfer.pairs import choose_pairs
-from robusttc.transfer.plan import make_plan
-from robusttc.transfer.settings import TransferSettings
-from robusttc.transfer.sources import train_source
+from robusttc.transfer import PairList, TransferScores, TransferSettings, measure_transfer
 
 TRAINING = TrainingSettings(width=6, epochs=2, min_steps=6, batch_size=8)
 SETTINGS = TransferSettings(training=TRAINING)
 WORDS = ["pay", "bill", "card", "rain", "sun", "wind", "hello", "bye", "order", "pizza", "now", "please"]
-KINDS = ("log_likelihood", "brier", "accuracy", "logme", "overlap")
+KINDS = ("log_likelihood", "brier", "accuracy", "overlap")
 Vectors = dict[str, NDArray[np.float32]]
 
 
@@ -142,18 +136,6 @@ def test_nothing_left_to_measure() -> None:
     assert enough.subset(tasks.names[:4]) == four
 
 
-def test_blocks_in_any_order() -> None:
-    tasks, encoder = planted_tasks()
-    prepared = encoder.prepare(tasks)
-    plan = make_plan(tasks, prepared, choose_pairs(tasks.names, "all"), settings=SETTINGS, seed=0)
-    blocks = [score_block(plan, source, train_source(plan, source)) for source in plan.sources]
-    expected = measure_transfer(tasks, encoder=encoder, settings=SETTINGS)
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(blocks))
-        shuffled = collect_scores(tasks.names, [blocks[place] for place in order], kind="log_likelihood")
-        assert shuffled == expected
-
-
 def test_seed_decides() -> None:
     tasks = word_tasks()
     first, again, other = (
@@ -231,12 +213,11 @@ def test_n_examples_counts_a_text_with_a_label_once() -> None:
     tasks = TaskSet([Task("a", texts, labels, splits), Task("b", texts[1:], labels[1:], splits[1:])])
     counts = {
         kind: measure_transfer(tasks, encoder="cnn", settings=SETTINGS, kind=kind).n_examples
-        for kind in ("log_likelihood", "brier", "logme", "overlap")
+        for kind in ("log_likelihood", "brier", "overlap")
     }
     assert {kind: [] if count is None else count.tolist() for kind, count in counts.items()} == {
         "log_likelihood": [4, 4],
         "brier": [4, 4],
-        "logme": [4, 4],
         "overlap": [5, 6],
     }
     own_head = measure_transfer(tasks, encoder="cnn", settings=SETTINGS, kind="accuracy")
@@ -244,7 +225,7 @@ def test_n_examples_counts_a_text_with_a_label_once() -> None:
     assert own_head.n_examples.tolist() == [3, 4]
 
 
-@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "logme", "overlap"])
+@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "overlap"])
 @pytest.mark.parametrize("seed", range(3))
 def test_tasks_of_one_family_score_higher(kind: str, seed: int) -> None:
     tasks, encoder = planted_tasks(seed, n_tasks=6, n_rows=60)
@@ -253,7 +234,7 @@ def test_tasks_of_one_family_score_higher(kind: str, seed: int) -> None:
     for target in range(len(tasks)):
         own = scores.target == target
         assert scores.score[own & is_same].min() > scores.score[own & ~is_same].max()
-    assert (scores.standard_error is None) is (kind in ("logme", "overlap"))
+    assert (scores.standard_error is None) is (kind == "overlap")
     assert (scores.first_half is None) is (kind == "overlap")
 
 
@@ -399,7 +380,7 @@ def test_measured_scores_that_do_not_fit() -> None:
     with pytest.raises(DataError, match=r"a task that is not among these; got 't2'.*subset"):
         measure_transfer(tasks.subset(["t0", "t1"]), encoder=encoder, measured=brier, kind="brier")
     bare = TransferScores(["t0", "t1"], source=[0, 1], target=[1, 0], score=[-1.0, -1.0], kind="brier")
-    with pytest.raises(DataError, match="standard errors"):
+    with pytest.raises(DataError, match="no standard errors or halves"):
         measure_transfer(tasks, encoder=encoder, measured=bare, kind="brier")
 
 
@@ -413,7 +394,7 @@ def test_vectors_that_do_not_fit() -> None:
         measure_transfer(tasks, encoder=FeatureEncoder({**vectors, "t3": vectors["t3"][:, 1:]}))
 
 
-@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "logme", "accuracy"])
+@pytest.mark.parametrize("kind", ["log_likelihood", "brier", "accuracy"])
 def test_vectors_that_tell_nothing(kind: str) -> None:
     """All vectors equal: there is no direction to keep, and every score is that of knowing nothing."""
     tasks = TaskSet(Task(name, ["1", "2", "3", "4"], ["x", "y", "x", "y"]) for name in "ab")
@@ -434,16 +415,36 @@ def test_an_encoder_that_forgets_a_task() -> None:
         measure_transfer(word_tasks(), encoder=Forgetful())
 
 
-def test_a_pair_measured_one_way_is_measured_whole() -> None:
+def test_what_is_measured_is_kept_whatever_its_last_bits() -> None:
+    """Of a pair measured one way only the other way is missing; scores of another machine differ a little."""
     tasks, encoder = planted_tasks()
     whole = measure_transfer(tasks, encoder=encoder, pairs="all", settings=SETTINGS)
     kept = np.arange(len(whole)) != 3
     columns: dict[str, Any] = {name: column[kept] for name, column in whole.columns.items()}
+    columns["score"] = columns["score"] * (1 + 1e-13)
     part = TransferScores(whole.task_names, **columns, kind=whole.kind)
-    assert measure_transfer(tasks, encoder=encoder, pairs="all", settings=SETTINGS, measured=part) == whole
+    again = measure_transfer(tasks, encoder=encoder, pairs="all", settings=SETTINGS, measured=part)
+    assert again.score[kept].tolist() == part.score.tolist()
+    assert again.score[3] == whole.score[3]
+    assert part.merged_with(whole) == again
 
 
-def test_words_need_a_layer() -> None:
-    settings = SETTINGS.replace(train_layer=False)
-    with pytest.raises(UsageError, match="without a trained layer"):
-        measure_transfer(word_tasks(), encoder="cnn", settings=settings)
+def test_pairs_that_are_named() -> None:
+    tasks, encoder = planted_tasks()
+    for kind in ("log_likelihood", "overlap"):
+        options: dict[str, Any] = {"encoder": encoder, "kind": kind}
+        first = measure_transfer(tasks, pairs=PairList([0], [1]), **options)
+        more = measure_transfer(tasks, pairs=PairList([1], [2]), measured=first, **options)
+        assert (more.source.tolist(), more.target.tolist()) == ([0, 1, 1, 2], [1, 0, 2, 1])
+
+
+def test_a_list_is_not_a_task_set() -> None:
+    task = next(iter(word_tasks()))
+    with pytest.raises(UsageError, match=r"got list; expected a TaskSet.*TaskSet\(tasks\)"):
+        measure_transfer([task, task])  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    tasks, encoder = planted_tasks()
+    scores = measure_transfer(tasks, encoder=encoder, pairs=np.int64(8), n_workers=np.int64(1))  # type: ignore[arg-type]
+    assert scores == measure_transfer(tasks, encoder=encoder, pairs=8)

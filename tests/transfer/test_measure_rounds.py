@@ -10,13 +10,18 @@ import pytest
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder, PreparedTasks
+from robusttc.errors import DoubtWarning, WorkError
 from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import ProgressEvent
-from robusttc.scores import TransferScores
-from robusttc.transfer.cost import estimate_cost
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.measuring_rounds import round_sizes
-from robusttc.transfer.pairs import PairList, choose_pairs, count_entries
+from robusttc.transfer import (
+    PairList,
+    TransferScores,
+    choose_pairs,
+    count_entries,
+    estimate_cost,
+    measure_transfer,
+    round_sizes,
+)
 
 N_TASKS = 52
 
@@ -169,3 +174,33 @@ def test_the_cost_is_at_most_that() -> None:
         cost = estimate_cost(tasks, encoder=encoder, **options)
         assert not cost.at_most
         assert "at most" not in cost.describe()
+
+
+class Failing(KeyRecorder):
+    """Gives up the jobs of some sources, as a run does with a job that keeps failing."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def run(self, stage: str, jobs: Sequence[Job], *rest: Any, **options: Any) -> list[Result | None]:
+        good = [job for job in jobs if job.tasks[0] not in self.names]
+        results = iter(super().run(stage, good, *rest, **options))
+        self.calls[-1] = [job.key for job in jobs]
+        return [None if job.tasks[0] in self.names else next(results) for job in jobs]
+
+
+def test_a_source_that_fails_is_tried_in_one_round_only() -> None:
+    tasks, encoder = vector_tasks()
+    runner = Failing({"t3"})
+    with pytest.warns(DoubtWarning, match="left out: all scores of source 't3'$") as caught:
+        scores = measure_transfer(tasks, encoder=encoder, stop=Recorder(), runner=runner)
+    assert caught[0].filename == __file__
+    assert [key for call in runner.calls for key in call if key.endswith("/t3")] == ["transfer/round 1/t3"]
+    assert set(range(N_TASKS)) - set(scores.source.tolist()) == {3}
+    assert 3 in scores.target
+    with (
+        pytest.warns(DoubtWarning, match="47 more"),
+        pytest.raises(WorkError, match="no score could be measured"),
+    ):
+        measure_transfer(tasks, encoder=encoder, runner=Failing(set(tasks.names)))

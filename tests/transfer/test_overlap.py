@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
 
-from robusttc.data import Task, TaskSet, tokenize
+from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UsageError
-from robusttc.transfer.overlap import normalise_text, text_overlap, word_overlap
+from robusttc.transfer.overlap import normalise_text, text_overlap
 
 WORDS = ["pay", "Pay!", "bill", "my", "the", "rain", "Über", "7", "?", "hello", "good-bye", "thanks"]
 
@@ -45,31 +44,11 @@ def test_text_overlap_equals_a_loop(seed: int, splits: tuple[str, ...]) -> None:
     assert (np.diag(found) == 1).all()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("splits", [("train", "valid"), ("train",)])
-def test_word_overlap_equals_scikit_learn(seed: int, splits: tuple[str, ...]) -> None:
-    tasks = random_tasks(seed)
-    bags = [[word for text in texts_of(task, splits) for word in tokenize(text)] for task in tasks]
-    vectors = TfidfVectorizer(analyzer=lambda bag: bag).fit_transform(bags)
-    np.testing.assert_allclose(
-        word_overlap(tasks, splits=splits), (vectors @ vectors.T).toarray(), atol=1e-12
-    )
-
-
-def test_word_overlap_is_symmetric_and_within_its_range() -> None:
-    found = word_overlap(random_tasks(3, 10))
-    np.testing.assert_array_equal(found, found.T)
-    assert found.min() >= 0
-    assert found.max() <= 1
-    assert (np.diag(found) == 1).all()
-
-
 def test_the_order_of_tasks_is_the_order_of_rows() -> None:
     tasks = random_tasks(4)
     order = [3, 0, 5, 1, 4, 2]
     moved = tasks.subset([tasks.names[i] for i in order])
-    for score in (text_overlap, word_overlap):
-        np.testing.assert_allclose(score(moved), score(tasks)[np.ix_(order, order)], atol=1e-12)
+    np.testing.assert_allclose(text_overlap(moved), text_overlap(tasks)[np.ix_(order, order)], atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +65,9 @@ def test_normalise_text(text: str, expected: str) -> None:
     assert normalise_text(text) == expected
 
 
-@pytest.mark.parametrize("score", [text_overlap, word_overlap])
-def test_a_task_without_rows_is_refused(score: object) -> None:
-    assert callable(score)
+def test_a_task_without_rows_is_refused() -> None:
     tasks = TaskSet([Task("a", ["hi"], ["x"]), Task("b", ["hi"], ["x"], ["test"])])
     with pytest.raises(DataError, match="'b': a task has no row"):
-        score(tasks)
+        text_overlap(tasks)
     with pytest.raises(UsageError, match="no such split"):
-        score(tasks, splits=("tset",))
+        text_overlap(tasks, splits=("tset",))

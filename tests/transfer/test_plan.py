@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import CnnEncoder, DenseInputs, FeatureEncoder, WordInputs
+from robusttc.encoders import CnnEncoder, DenseInputs, FeatureEncoder, WordInputs, make_encoder
 from robusttc.errors import DataError
-from robusttc.transfer.pairs import PairList
-from robusttc.transfer.plan import find_rows, make_plan
-from robusttc.transfer.settings import TransferSettings
-
-PAIRS = PairList([0], [1])
+from robusttc.transfer.plan import TaskRows, TransferSettings, make_plan
 
 
 class NumberedTexts:
@@ -53,14 +49,14 @@ OTHER = make_task("other", [("4", "a", "train"), ("5", "b", "train"), ("4", "b",
 
 def test_pooled_rows_are_distinct_and_not_of_test() -> None:
     tasks = TaskSet([MIXED, OTHER])
-    plan = make_plan(tasks, NumberedTexts(tasks).prepared, PAIRS, settings=TransferSettings(), seed=0)
+    plan = make_plan(tasks, NumberedTexts(tasks).prepared, settings=TransferSettings(), seed=0)
     assert isinstance(plan.inputs, DenseInputs)
     assert sorted(plan.inputs.matrix.ravel().tolist()) == [1, 2, 3, 4, 5, 7]
     mixed, other = plan.rows
     values = plan.inputs.matrix[mixed.items, 0].tolist()
     assert list(zip(values, mixed.codes.tolist(), strict=True)) == [(1, 0), (1, 1), (7, 1), (2, 0), (3, 2)]
-    assert (mixed.n_train, mixed.n_valid, mixed.n_labels) == (2, 3, 3)
-    assert (other.n_train, other.n_valid, other.n_labels) == (2, 1, 2)
+    assert (mixed.n_train, len(mixed.items), mixed.n_labels) == (2, 5, 3)
+    assert (other.n_train, len(other.items), other.n_labels) == (2, 3, 2)
     assert sorted(mixed.order.tolist()) == list(range(5))
     assert not plan.same_labels
 
@@ -68,43 +64,46 @@ def test_pooled_rows_are_distinct_and_not_of_test() -> None:
 def test_rows_of_accuracy_are_all_rows_of_train_and_valid() -> None:
     tasks = TaskSet([MIXED, OTHER])
     settings = TransferSettings(kind="accuracy")
-    plan = make_plan(tasks, NumberedTexts(tasks).prepared, PAIRS, settings=settings, seed=0)
+    plan = make_plan(tasks, NumberedTexts(tasks).prepared, settings=settings, seed=0)
     assert isinstance(plan.inputs, DenseInputs)
     mixed = plan.rows[0]
     assert plan.inputs.matrix[mixed.items, 0].tolist() == [1, 1, 1, 7, 2, 1, 3]
     assert mixed.codes.tolist() == [0, 0, 1, 1, 0, 0, 2]
-    assert (mixed.n_train, mixed.n_valid) == (3, 4)
+    assert (mixed.n_train, len(mixed.items)) == (3, 7)
+
+
+ACCURACY = TransferSettings(kind="accuracy", label_sets="different")
+
+
+def rows_of(task: Task, settings: TransferSettings = ACCURACY, *, seed: int = 0) -> TaskRows:
+    tasks = TaskSet([task])
+    return make_plan(tasks, NumberedTexts(tasks).prepared, settings=settings, seed=seed).rows[0]
 
 
 def test_without_valid_a_fifth_of_every_label_is_held_out() -> None:
     labels = ["a"] * 10 + ["b"] * 4 + ["c"]
-    tasks = TaskSet([Task("t", [str(number) for number in range(15)], labels)])
-    prepared = NumberedTexts(tasks).prepared
-    rows = find_rows(tasks["t"], prepared, pooled=False, seed=0)
-    assert (rows.n_train, rows.n_valid) == (12, 3)
+    task = Task("t", [str(number) for number in range(15)], labels)
+    rows = rows_of(task)
+    assert (rows.n_train, len(rows.items)) == (12, 15)
     assert len(set(rows.items.tolist())) == 15
     assert Counter(rows.codes[rows.n_train :].tolist()) == {0: 2, 1: 1}
-    again = find_rows(tasks["t"], prepared, pooled=False, seed=0)
-    np.testing.assert_array_equal(again.items, rows.items)
-    others = [find_rows(tasks["t"], prepared, pooled=False, seed=seed).items.tolist() for seed in range(1, 6)]
-    assert any(other != rows.items.tolist() for other in others)
+    np.testing.assert_array_equal(rows_of(task).items, rows.items)
+    assert any(rows_of(task, seed=seed).items.tolist() != rows.items.tolist() for seed in range(1, 6))
 
 
 def test_without_valid_nothing_is_held_out_where_it_is_not_needed() -> None:
-    tasks = TaskSet([Task("t", ["1", "2", "3"], ["a", "b", "b"])])
-    prepared = NumberedTexts(tasks).prepared
-    for pooled, needs_valid in ((True, True), (False, False)):
-        rows = find_rows(tasks["t"], prepared, pooled=pooled, needs_valid=needs_valid, seed=0)
-        assert (rows.n_train, rows.n_valid) == (3, 0)
+    task = Task("t", ["1", "2", "3"], ["a", "b", "b"])
+    for settings in (TransferSettings(), ACCURACY.replace(label_sets="identical")):
+        rows = rows_of(task, settings)
+        assert (rows.n_train, len(rows.items)) == (3, 3)
 
 
 def test_nothing_to_hold_out() -> None:
-    tasks = TaskSet([Task("tiny", ["1", "2"], ["a", "b"])])
     with pytest.raises(DataError, match=r"task 'tiny': the task has no valid rows.*nothing can be held out"):
-        find_rows(tasks["tiny"], NumberedTexts(tasks).prepared, pooled=False, seed=0)
+        rows_of(Task("tiny", ["1", "2"], ["a", "b"]))
 
 
-@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("settings", [TransferSettings(), ACCURACY])
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -112,10 +111,36 @@ def test_nothing_to_hold_out() -> None:
         ([("3", "b", "valid"), ("4", "a", "valid")], r"0 training rows, labels: none"),
     ],
 )
-def test_too_few_labels_in_train(rows: list[tuple[str, str, str]], message: str, pooled: bool) -> None:
-    tasks = TaskSet([make_task("poor", rows)])
+def test_too_few_labels_in_train(
+    rows: list[tuple[str, str, str]], message: str, settings: TransferSettings
+) -> None:
     with pytest.raises(DataError, match=rf"task 'poor': .*fewer than two labels.*{message}"):
-        find_rows(tasks["poor"], NumberedTexts(tasks).prepared, pooled=pooled, seed=0)
+        rows_of(make_task("poor", rows), settings)
+
+
+TWINS = ["where is my parcel", "Where is my parcel", "pay now", "Pay now", "pay NOW", "hello"]
+
+
+@pytest.mark.parametrize("encoder", ["cnn", "sentence"])
+def test_rows_that_the_encoder_cannot_tell_apart_count_once(encoder: str) -> None:
+    """Upper case is nothing to either encoder: a row must not be predicted by its copy."""
+    tasks = TaskSet([Task("t", TWINS, ["x", "x", "y", "y", "y", "x"])])
+    prepared = make_encoder(encoder).prepare(tasks)
+    rows = make_plan(tasks, prepared, settings=TransferSettings(), seed=0).rows[0]
+    assert (rows.codes.tolist(), rows.n_train) == ([0, 1, 0], 3)
+    every = make_plan(tasks, prepared, settings=ACCURACY.replace(label_sets="identical"), seed=0).rows[0]
+    assert len(every.items) == len(TWINS)
+
+
+def test_vectors_that_differ_in_the_last_bits_are_one_input() -> None:
+    generator = np.random.default_rng(0)
+    vectors = np.repeat(generator.normal(size=(20, 8)), 2, axis=0)
+    vectors[1::2] *= 1 + 1e-7 * generator.normal(size=(20, 8))
+    labels = [f"{number % 2}" for number in range(20) for _ in range(2)]
+    tasks = TaskSet([Task("t", [str(number) for number in range(40)], labels)])
+    prepared = FeatureEncoder({"t": vectors}).prepare(tasks)
+    rows = make_plan(tasks, prepared, settings=TransferSettings(), seed=0).rows[0]
+    assert rows.codes.tolist() == [0, 1] * 10
 
 
 def label_tasks(*label_lists: str, test: str = "") -> TaskSet:
@@ -142,7 +167,7 @@ def label_tasks(*label_lists: str, test: str = "") -> TaskSet:
 )
 def test_label_sets(tasks: TaskSet, kind: str, label_sets: str, expected: bool) -> None:
     settings = TransferSettings(kind=kind, label_sets=label_sets)
-    plan = make_plan(tasks, NumberedTexts(tasks).prepared, PAIRS, settings=settings, seed=0)
+    plan = make_plan(tasks, NumberedTexts(tasks).prepared, settings=settings, seed=0)
     assert plan.same_labels is expected
     assert {rows.n_labels for rows in plan.rows} <= {2, 3}
 
@@ -152,32 +177,23 @@ def test_identical_label_sets_that_are_not_there(kind: str) -> None:
     tasks = label_tasks("ab", "ab", "abc")
     settings = TransferSettings(kind=kind, label_sets="identical")
     with pytest.raises(DataError, match=r"different label sets.*'t[01]' and 't2' differ.*label_sets='auto'"):
-        make_plan(tasks, NumberedTexts(tasks).prepared, PAIRS, settings=settings, seed=0)
-
-
-def test_targets_and_sources() -> None:
-    tasks = label_tasks("ab", "ab", "ab", "ab")
-    prepared = NumberedTexts(tasks).prepared
-    plan = make_plan(tasks, prepared, PairList([0, 0], [3, 1]), settings=TransferSettings(), seed=0)
-    assert [targets.tolist() for targets in plan.targets] == [[1, 3], [0], [], [0]]
-    assert plan.sources == (0, 1, 3)
-    assert plan.task_names == tasks.names
+        make_plan(tasks, NumberedTexts(tasks).prepared, settings=settings, seed=0)
 
 
 @pytest.mark.parametrize(
     ("words", "kind", "train_layer", "expected"),
     [
-        (True, "log_likelihood", "auto", True),
-        (False, "log_likelihood", "auto", False),
+        (True, "log_likelihood", False, True),
+        (False, "log_likelihood", False, False),
         (False, "log_likelihood", True, True),
         (False, "accuracy", False, True),
     ],
 )
-def test_where_layers_are_trained(words: bool, kind: str, train_layer: bool | str, expected: bool) -> None:
+def test_where_layers_are_trained(words: bool, kind: str, train_layer: bool, expected: bool) -> None:
     tasks = label_tasks("ab", "ab")
     features = {task.name: np.zeros((len(task), 2)) for task in tasks}
     prepared = CnnEncoder().prepare(tasks) if words else FeatureEncoder(features).prepare(tasks)
     settings = TransferSettings(kind=kind, train_layer=train_layer)
-    plan = make_plan(tasks, prepared, PAIRS, settings=settings, seed=0)
+    plan = make_plan(tasks, prepared, settings=settings, seed=0)
     assert isinstance(plan.inputs, WordInputs) is words
     assert plan.trains_layers is expected

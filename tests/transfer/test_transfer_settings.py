@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from robusttc.errors import UsageError
 from robusttc.models import TrainingSettings
-from robusttc.transfer.settings import MEASURES, TransferSettings
+from robusttc.transfer.plan import MEASURES, TransferSettings
 
 
 @pytest.mark.parametrize("kind", MEASURES)
 def test_every_kind_is_taken(kind: str) -> None:
     settings = TransferSettings(kind=kind)
     assert settings.kind == kind
-    assert settings.is_left_out == (kind in ("log_likelihood", "brier", "logme"))
+    assert settings.uses_leave_one_out == (kind in ("log_likelihood", "brier"))
 
 
 @pytest.mark.parametrize(
@@ -27,10 +28,10 @@ def test_every_kind_is_taken(kind: str) -> None:
         ("kind", None, "kind"),
         ("kind", ["brier"], "kind"),
         ("label_sets", "identicle", r"label_sets.*Did you mean 'identical'"),
-        ("train_layer", "yes", "train_layer cannot be used; got 'yes'; expected True, False or 'auto'"),
+        ("train_layer", "yes", "train_layer cannot be used; got 'yes'; expected True or False"),
         ("train_layer", 1, "train_layer cannot be used; got 1"),
         ("train_layer", None, "train_layer"),
-        ("measure_width", 0, "measure_width cannot be used; got 0; expected an integer from 1 up, or None"),
+        ("measure_width", 0, "measure_width cannot be used; got 0; expected an integer from 1 up or None"),
         ("measure_width", True, "measure_width"),
         ("measure_width", 2.0, "measure_width"),
         ("measure_width", "6", "measure_width"),
@@ -38,7 +39,7 @@ def test_every_kind_is_taken(kind: str) -> None:
         ("shrinkage", 1.1, "shrinkage"),
         ("shrinkage", float("nan"), "shrinkage"),
         ("shrinkage", True, "shrinkage"),
-        ("ridge", 0, "ridge cannot be used; got 0; expected a finite number above 0"),
+        ("ridge", 0, "ridge cannot be used; got 0; expected a positive number"),
         ("ridge", float("inf"), "ridge"),
         ("ridge", float("nan"), "ridge"),
         ("ridge", "1", "ridge"),
@@ -81,3 +82,10 @@ def test_equal_settings_have_equal_fingerprints() -> None:
     assert TransferSettings(ridge=1, shrinkage=1) == TransferSettings(ridge=1.0, shrinkage=1.0)
     assert TransferSettings(ridge=1).fingerprint == TransferSettings(ridge=1.0).fingerprint
     assert TransferSettings().replace() == TransferSettings()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    values: dict[str, Any] = {"measure_width": np.int64(5), "ridge": np.float32(2), "train_layer": np.True_}
+    plain = TransferSettings(measure_width=5, ridge=2.0, train_layer=True)
+    assert TransferSettings(**values) == plain
+    assert TransferSettings(**values).fingerprint == plain.fingerprint

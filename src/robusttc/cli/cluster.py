@@ -16,7 +16,7 @@ from robusttc.cli.reading import Seed
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
 
 if TYPE_CHECKING:
-    from robusttc.scores import TransferScores
+    from robusttc.transfer import TransferScores
 
 __all__ = ["as_document", "cluster", "write_clusters"]
 
@@ -56,7 +56,7 @@ def cluster(
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
     from robusttc.clustering import RobustTaskClustering
     from robusttc.report.heatmap import check_format, draw_heatmap
-    from robusttc.scores import read_scores
+    from robusttc.transfer import read_scores
 
     if plot is not None:
         check_format(plot)

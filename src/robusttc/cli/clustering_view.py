@@ -11,7 +11,7 @@ from robusttc.cli.inspection_view import say
 from robusttc.formatting import count
 
 if TYPE_CHECKING:
-    from robusttc.scores import TransferScores
+    from robusttc.transfer import TransferScores
 
 __all__ = ["find_sources_only", "show_clustering"]
 

@@ -159,10 +159,10 @@ def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execut
     """Say what a fit will cost, and ask a person at a terminal whether a long one is meant."""
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
+    from robusttc.formatting import format_seconds
     from robusttc.run.learnable import sort_tasks
     from robusttc.run.learning_cost import estimate_learning
-    from robusttc.transfer.cost import estimate_cost
-    from robusttc.transfer.cost_estimate import say_seconds
+    from robusttc.transfer import estimate_cost
 
     shared = sort_tasks(tasks, configuration).tasks.shareable()
     if len(shared) < 2:
@@ -187,7 +187,9 @@ def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execut
     console = error_console()
     learning = estimate_learning(shared, configuration, n_workers=execution.workers)
     say(console, cost.describe())
-    say(console, f"Learning after that: roughly {say_seconds(learning)}, by the number of rows and models.")
+    say(
+        console, f"Learning after that: roughly {format_seconds(learning)}, by the number of rows and models."
+    )
     if cost.seconds + learning > LONG_SECONDS and console.is_terminal and not is_wanted():
         raise typer.Exit(int(ExitCode.DONE))
 

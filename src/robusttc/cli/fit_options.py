@@ -69,7 +69,7 @@ Kind = Annotated[
     str | None,
     typer.Option(
         metavar="KIND",
-        help="What is measured between tasks: log_likelihood, brier, accuracy, logme or overlap."
+        help="What is measured between tasks: log_likelihood, brier, accuracy or overlap."
         "  [default: log_likelihood]",
     ),
 ]

@@ -33,7 +33,7 @@ from robusttc.data import Inspection, LoadedTasks, ReadOptions, TaskSet, inspect
 from robusttc.errors import DataError, WordVectorsError
 
 if TYPE_CHECKING:
-    from robusttc.transfer.cost import CostEstimate
+    from robusttc.transfer import CostEstimate
 
 __all__ = ["inspect"]
 
@@ -99,8 +99,7 @@ def make_estimator(
     # Late, so that --help and --no-cost do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
-    from robusttc.transfer.cost import estimate_cost
-    from robusttc.transfer.pairs import parse_pairs
+    from robusttc.transfer import estimate_cost, parse_pairs
 
     chosen, number = make_encoder(encoder, vectors=vectors), parse_pairs(pairs)
 

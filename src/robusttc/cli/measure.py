@@ -41,7 +41,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.formatting import command_line
 
 if TYPE_CHECKING:
-    from robusttc.scores import TransferScores
+    from robusttc.transfer import TransferScores
 
 __all__ = ["measure"]
 
@@ -54,7 +54,7 @@ def measure(
     model: ModelName = None,
     pairs: PairNumber = "auto",
     kind: Annotated[
-        str, typer.Option(help="What is measured: log_likelihood, brier, accuracy, logme or overlap.")
+        str, typer.Option(help="What is measured: log_likelihood, brier, accuracy or overlap.")
     ] = "log_likelihood",
     workers: Workers = 1,
     device: DeviceName = "auto",
@@ -100,11 +100,14 @@ def measure(
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
     from robusttc.params import Integer, check_param
-    from robusttc.scores import read_scores
-    from robusttc.transfer.cost import estimate_cost
-    from robusttc.transfer.measure import measure_transfer
-    from robusttc.transfer.pairs import count_entries, parse_pairs
-    from robusttc.transfer.settings import TransferSettings
+    from robusttc.transfer import (
+        TransferSettings,
+        count_entries,
+        estimate_cost,
+        measure_transfer,
+        parse_pairs,
+        read_scores,
+    )
 
     settings = TransferSettings(kind=kind)
     chosen_pairs = parse_pairs(pairs)

@@ -9,7 +9,7 @@ from rich.console import Console
 from robusttc.cli.inspection_view import say
 
 if TYPE_CHECKING:
-    from robusttc.scores import TransferScores
+    from robusttc.transfer import TransferScores
 
 __all__ = ["show_reliability"]
 

@@ -75,12 +75,12 @@ def remove(
 
 def tell_influence(console: Console, influence: Influence) -> None:
     """Print what tasks have influenced, and how long it takes to train it again."""
-    from robusttc.transfer.cost_estimate import say_seconds
+    from robusttc.formatting import format_seconds
 
     say(console, "Others have learned from what is to be removed. Trained again, without it:")
     for phrase in influence.retrains:
         say(console, f"  - {phrase}")
-    say(console, f"The fit took {say_seconds(influence.seconds)} for that; expect about as long.")
+    say(console, f"The fit took {format_seconds(influence.seconds)} for that; expect about as long.")
 
 
 def ask() -> None:

@@ -183,7 +183,8 @@ def describe(watch: Watch, state: StageState) -> str:
 
 def draw(watch: Watch) -> Group:
     """Draw the table of stages, and what the process needs."""
-    from robusttc.transfer.cost_estimate import memory_now, say_bytes
+    from robusttc.formatting import format_bytes
+    from robusttc.transfer import process_memory
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for stage in dict.fromkeys((*STAGES, *watch.stages)):
@@ -202,7 +203,7 @@ def draw(watch: Watch) -> Group:
         if rate is not None:
             pace += f", {say_rate(rate)}, {say_time((event.total - event.done) / rate)} left"
         table.add_row(Text(stage, style="bold"), bar, count, pace)
-    foot = f"{say_time(watch.clock() - watch.begun)}, {say_bytes(memory_now())} in this process"
+    foot = f"{say_time(watch.clock() - watch.begun)}, {format_bytes(process_memory())} in this process"
     return Group(table, Text(foot, style="dim"))
 
 

@@ -142,12 +142,12 @@ def show_doubts(console: Console, summary: Mapping[str, Any]) -> None:
 
 def show_costs(console: Console, summary: Mapping[str, Any]) -> None:
     """Print the time of every stage."""
-    from robusttc.transfer.cost_estimate import say_bytes
+    from robusttc.formatting import format_bytes
 
     costs = summary["costs"]
     if not costs:
         return
     times = ", ".join(f"{cost['stage']} {say_time(cost['wall_seconds'])}" for cost in costs)
     peak = max(cost["peak_bytes"] for cost in costs)
-    memory = f"; {say_bytes(peak)} a worker" if peak else ""
+    memory = f"; {format_bytes(peak)} a worker" if peak else ""
     say(console, f"Took {times}{memory}.")

@@ -18,7 +18,7 @@ from robusttc.clustering.problem import Factors, Floats, Penalties, Problem, mak
 from robusttc.clustering.solvers import Solution, residuals, solve_smooth
 from robusttc.clustering.spectral import MAX_DIRECTIONS, find_directions
 from robusttc.clustering.standardise import Standardised, standardise
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = [
     "Completion",

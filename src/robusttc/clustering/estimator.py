@@ -22,7 +22,7 @@ from robusttc.clustering.verdict import Verdict
 from robusttc.errors import DataError, DoubtWarning, UnknownTaskError, UsageError, quote
 from robusttc.params import Choice, Constraint, Integer, Number, check_param, check_params
 from robusttc.random import RandomState, run_seed
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["Certificate", "PairEvidence", "RobustTaskClustering", "TransferPrediction"]
 

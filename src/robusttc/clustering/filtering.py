@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from robusttc.errors import UsageError, quote
-from robusttc.scores import TransferScores, check_choice, standardise_columns
+from robusttc.params import Choice, check_param
+from robusttc.transfer import TransferScores, standardise_columns
 
 __all__ = ["RULES", "FilteredScores", "PairVerdict", "filter_scores"]
 
@@ -87,7 +88,7 @@ def filter_scores(
     >>> [PairVerdict(verdict).name for verdict in filtered.verdict[:3]]
     ['SAME', 'DIFFERENT', 'UNCERTAIN']
     """
-    check_choice("rule", rule, RULES)
+    check_param("rule", rule, Choice(*RULES))
     for name, value in (("p_high", p_high), ("p_low", p_low)):
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not 0 <= value < math.inf:

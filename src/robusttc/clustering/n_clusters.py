@@ -19,7 +19,7 @@ from robusttc.clustering.completion import Fold
 from robusttc.clustering.problem import Floats, Labels
 from robusttc.clustering.spectral import build_tree, cut
 from robusttc.clustering.standardise import standardise
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = [
     "NumberOfClusters",

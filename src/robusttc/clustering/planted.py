@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from robusttc.errors import UsageError, quote
 from robusttc.random import RandomState, numpy_generator, run_seed
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["make_planted_scores"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
 from robusttc.clustering.problem import Floats
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["METHODS", "Standardised", "choose_method", "standardise"]
 

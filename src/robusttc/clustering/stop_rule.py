@@ -24,7 +24,7 @@ from robusttc.clustering.completion import Setting, problem_of
 from robusttc.clustering.problem import Factors, Floats
 from robusttc.clustering.solvers import solve_smooth
 from robusttc.clustering.standardise import Standardised, standardise
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["StopRule"]
 

@@ -29,7 +29,7 @@ from robusttc.clustering.spectral import (
 )
 from robusttc.clustering.standardise import standardise
 from robusttc.clustering.verdict import HeldOutPairs, Verdict, judge_clusters
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["MIN_PAIRS", "Fitted", "PairEvidence", "fit_default", "fit_paper"]
 

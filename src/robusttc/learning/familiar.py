@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 __all__ = ["FamiliarTexts"]
 

@@ -21,7 +21,7 @@ from robusttc.run.later.history import Change
 from robusttc.run.places import ADAPTED, CLUSTERS, MULTITASK
 from robusttc.run.similarity import Similarity
 from robusttc.run.store import RunStore
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 if TYPE_CHECKING:
     from robusttc.run.opening import OpenRun

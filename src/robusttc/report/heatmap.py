@@ -13,7 +13,7 @@ from robusttc.errors import UsageError, quote
 
 if TYPE_CHECKING:
     from robusttc.clustering import RobustTaskClustering
-    from robusttc.scores import TransferScores
+    from robusttc.transfer import TransferScores
 
 __all__ = ["draw_heatmap"]
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from robusttc.clustering.standardise import standardise
 from robusttc.run.similarity import Similarity
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["TaskSpace", "make_space", "order_tasks"]
 

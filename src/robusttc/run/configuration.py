@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from robusttc.data import SHARES, ReadOptions, check_shares
 from robusttc.errors import UsageError
-from robusttc.transfer.pairs import parse_pairs
+from robusttc.transfer import parse_pairs
 
 __all__ = ["Execution", "FitConfiguration"]
 
@@ -66,7 +66,7 @@ class FitConfiguration(Checked):
     encoder, vectors, model, device
         See `robusttc.encoders.make_encoder`.
     kind, pairs
-        What is measured between tasks, and how many scores; see `robusttc.transfer.measure`.
+        What is measured between tasks, and how many scores; see `measure_transfer`.
     clusters, rule
         See `robusttc.clustering.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`, and `rule`
         counts with the strategy ``paper`` alone.
@@ -96,8 +96,8 @@ class FitConfiguration(Checked):
     model: Annotated[str | None, Field(description="the name or folder of a sentence model")] = None
     device: Annotated[str, Field(description="auto, cpu, cuda or mps", min_length=1)] = "auto"
     kind: Annotated[
-        Literal["log_likelihood", "brier", "accuracy", "logme", "overlap"],
-        Field(description="log_likelihood, brier, accuracy, logme or overlap"),
+        Literal["log_likelihood", "brier", "accuracy", "overlap"],
+        Field(description="log_likelihood, brier, accuracy or overlap"),
     ] = "log_likelihood"
     pairs: Annotated[PairNumber, Field(description="auto, all, or a number of scores")] = "auto"
     clusters: Annotated[

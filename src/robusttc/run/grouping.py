@@ -16,7 +16,7 @@ from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.similarity import Similarity, similarity_of
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = ["Groups", "find_groups"]
 

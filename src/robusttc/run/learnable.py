@@ -8,7 +8,7 @@ from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError
 from robusttc.multitask.task_rows import check_learnable
 from robusttc.run.configuration import FitConfiguration
-from robusttc.transfer.pairs import choose_pairs
+from robusttc.transfer import choose_pairs
 
 __all__ = ["Learnable", "sort_tasks"]
 

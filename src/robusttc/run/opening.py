@@ -26,7 +26,7 @@ from robusttc.run.places import FEWSHOT, MULTITASK, SCORES
 from robusttc.run.similarity import Similarity, read_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import evaluation_of, read_summary
-from robusttc.scores import TransferScores, read_scores
+from robusttc.transfer import TransferScores, read_scores
 
 __all__ = ["OpenRun"]
 

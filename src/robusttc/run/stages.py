@@ -35,9 +35,7 @@ from robusttc.run.grouping import Groups, find_groups
 from robusttc.run.naming import digest_values
 from robusttc.run.places import FEWSHOT, MULTITASK
 from robusttc.run.store import RunStore
-from robusttc.scores import TransferScores
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.pairs import count_entries
+from robusttc.transfer import TransferScores, count_entries, measure_transfer
 
 __all__ = ["STAGES", "Outcome", "Stages"]
 

@@ -11,7 +11,7 @@ from robusttc.run.configuration import Execution
 from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.transfer.units import STAGE, SourceScores, score_rows_of
+from robusttc.transfer import STAGE, SourceScores, score_rows_of
 
 __all__ = ["StoredJobs", "as_score_rows", "make_runner", "scores_of"]
 

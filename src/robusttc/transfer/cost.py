@@ -1,63 +1,139 @@
-"""What measuring transfer will cost, before it is done: scores, seconds, memory.
+"""The cost of measuring transfer, estimated before it is done: scores, seconds, memory.
 
-A few seconds of calibration on this machine tell the speed of every kind of work; the plan of all tasks tells
-how much of each there is. The machine is taken as it is then: when other programs come or go, times change.
+Some texts are encoded and the jobs of three sources are run on a few tasks of different sizes; what each part
+took is scaled by how much of it there is. The machine is taken as it is: times change with other programs.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
 from robusttc.encoders import (
-    CnnEncoder,
     DenseInputs,
     Encoder,
     PreparedTasks,
     SentenceEncoder,
+    VectorCache,
+    WordInputs,
     distinct_texts,
     make_encoder,
 )
-from robusttc.errors import DataError
-from robusttc.params import Integer, check_param
-from robusttc.random import RandomState, run_seed
-from robusttc.scores import TransferScores
-from robusttc.transfer.blocks import SHARE_FOR_ALL
-from robusttc.transfer.calibration import (
-    UnitRates,
-    choose_strata,
-    measure_rates,
-    pair_size,
-    shorten,
-    size_of_texts,
-    time_of,
-    training_size,
+from robusttc.formatting import format_bytes, format_seconds
+from robusttc.random import RandomState, numpy_generator, run_seed
+from robusttc.transfer.measure import (
+    SPLITS,
+    Entries,
+    StopMeasuring,
+    check_arguments,
+    draw_rounds,
+    find_missing,
+    has_rounds,
+    score_overlap,
 )
-from robusttc.transfer.cost_estimate import CostEstimate, memory_now, peak_so_far
-from robusttc.transfer.frozen_cost import FrozenCost, cost_of_frozen_part
-from robusttc.transfer.measure import find_missing, score_overlap
-from robusttc.transfer.measuring_rounds import StopMeasuring, plan_rounds
-from robusttc.transfer.pairs import PairChoice, PairList, all_pairs
-from robusttc.transfer.plan import TransferPlan, make_plan
-from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer.pair_scores import SHARE_FOR_ALL, encode_targets, score_source
+from robusttc.transfer.pairs import PairChoice
+from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan, seen_labels, select_rows
+from robusttc.transfer.scores import TransferScores
+from robusttc.transfer.source_encoder import train_source
 
-__all__ = ["CostEstimate", "estimate_cost"]
+__all__ = ["CostEstimate", "estimate_cost", "process_memory"]
 
-MAX_SECONDS_OF_UNITS = 3.0
-SAMPLED_SOURCES = 12
-SAMPLED_TASKS_FOR_OVERLAP = 60
-# A worker process loads the package and its compiled loops, and gets the plan.
-WORKER_SECONDS, WORKER_BYTES = 3.0, 250 * 10**6
-# A sentence model at work, beyond what the few texts of the calibration took: full batches, token numbers.
-ENCODING_BYTES = 300 * 10**6
-# Columns of 8 bytes of a score, once in the blocks and once put together.
-SCORE_BYTES = 2 * 7 * 8
+# Tasks that the jobs are timed on, by count and rows; their sources; seconds after which no other is run.
+SAMPLED_TASKS, SAMPLED_ROWS, SAMPLED_SOURCES, MAX_SECONDS = 12, 20_000, 3, 1.0
+LEAST_SECONDS, MAX_REPEATS = 0.01, 10  # a quick call is repeated
+# Texts encoded and vectors read. Fewer texts go through a model less quickly than thousands do.
+ENCODED_TEXTS, READ_TEXTS, N_RUNS = 200, 2_000, 4
+# A model truncates texts at about so many characters; the two special tokens count as some more.
+MAX_CHARACTERS, SPECIAL_CHARACTERS = 1_280, 10
+# Work of a score besides its rows times labels, in rows and in labels.
+ROWS_OF_A_SCORE, LABELS_OF_A_ROW = 50, 6
+WORKER_SECONDS, WORKER_BYTES = 3.0, 250 * 10**6  # to start a process and compile
+ENCODING_BYTES = 300 * 10**6  # a sentence model at work: full batches, tokens
+SCORE_BYTES = 2 * 7 * 8  # columns of 8 bytes, once in the results of jobs and once put together
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate:
+    """The cost of measuring.
+
+    Attributes
+    ----------
+    encoder
+        The name of the encoder.
+    n_tasks
+        The number of tasks.
+    n_scores
+        The number of scores to be measured: entries of the transfer matrix.
+    n_texts
+        The number of distinct texts in train and valid.
+    n_texts_to_encode
+        Of these, those without a sentence vector in the cache; 0 for other encoders.
+    seconds_frozen
+        For the text features of all texts, loading a sentence model not counted.
+    seconds_models
+        For the encoders of the sources.
+    seconds_pairs
+        For the scores.
+    memory_bytes
+        The peak memory of this process and its workers together.
+    calibration_seconds
+        How long the estimate took, without loading a sentence model.
+    at_most
+        Whether measuring may stop earlier, because more scores would not predict the rest better.
+    """
+
+    encoder: str
+    n_tasks: int
+    n_scores: int
+    n_texts: int
+    n_texts_to_encode: int = 0
+    seconds_frozen: float = 0.0
+    seconds_models: float = 0.0
+    seconds_pairs: float = 0.0
+    memory_bytes: int = 0
+    calibration_seconds: float = 0.0
+    at_most: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """How long measuring will take in all."""
+        return self.seconds_frozen + self.seconds_models + self.seconds_pairs
+
+    def describe(self) -> str:
+        """Return a sentence for people.
+
+        Examples
+        --------
+        >>> seconds = dict(seconds_models=33.0, memory_bytes=640_000_000)
+        >>> CostEstimate(encoder="cnn", n_tasks=3, n_scores=6, n_texts=90, **seconds).describe()
+        'Measuring transfer: all 6 scores, about 35 s (35 s of it training), 640 MB of memory.'
+        """
+        if not self.n_scores:
+            return "Measuring transfer: all scores are there already."
+        every = "all " if self.n_scores == self.n_tasks * (self.n_tasks - 1) else ""
+        every, about = ("at most ", "at most about") if self.at_most else (every, "about")
+        part = ""
+        if self.n_texts_to_encode and self.seconds_frozen >= 1:
+            part = f" ({format_seconds(self.seconds_frozen)} of it sentence vectors, which are kept)"
+        elif self.seconds_models >= 1 and self.seconds_models > self.seconds / 4:
+            part = f" ({format_seconds(self.seconds_models)} of it training)"
+        scores, time = f"{every}{self.n_scores:,} scores", f"{about} {format_seconds(self.seconds)}{part}"
+        return f"Measuring transfer: {scores}, {time}, {format_bytes(self.memory_bytes)} of memory."
 
 
 def estimate_cost(
@@ -74,10 +150,9 @@ def estimate_cost(
     device: str = "auto",
     random_state: RandomState = 0,
 ) -> CostEstimate:
-    """Estimate what `measure_transfer` will cost with the same arguments; it measures nothing itself.
+    """Estimate the cost of `measure_transfer` with the same arguments, in a few seconds.
 
-    It takes some seconds: texts are encoded, models trained for a few steps and pairs scored, of a few tasks
-    of different sizes. Sentence vectors that it computes for that are kept.
+    Sentence vectors that it computes for that are kept.
 
     Parameters
     ----------
@@ -95,61 +170,81 @@ def estimate_cost(
 
     Examples
     --------
-    >>> from robusttc import Task
     >>> rows = (["hello", "good morning", "bye", "see you"], ["greet", "greet", "leave", "leave"])
     >>> cost = estimate_cost(TaskSet([Task("a", *rows), Task("b", *rows)]), encoder="cnn")
     >>> cost.n_scores, cost.n_texts, cost.seconds < 60
     (2, 4, True)
     """
-    settings = TransferSettings() if settings is None else settings
-    settings = settings if kind is None else settings.replace(kind=kind)
+    settings = check_arguments(tasks, kind, settings, n_workers)
     seed = run_seed(random_state)
-    check_param("n_workers", n_workers, Integer(1))
-    if len(tasks) < 2:
-        raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
     start = time.perf_counter()
-    _, missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
-    texts, items = distinct_texts(tasks, ("train", "valid"))
+    missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
+    texts, _ = distinct_texts(tasks, SPLITS)
+    known: dict[str, Any] = {"n_tasks": len(tasks), "n_scores": len(missing[0]), "n_texts": len(texts)}
     if settings.kind == "overlap":
-        return estimate_overlap(tasks, missing, n_texts=len(texts), start=start)
-    nothing = PreparedTasks(DenseInputs(np.zeros((len(texts), 1), dtype=np.float32)), items)
-    plan = make_plan(tasks, nothing, missing, settings=settings, seed=seed)
+        seconds = time_overlap(tasks)
+        memory = peak_memory(3 * 8 * len(tasks) ** 2 + len(missing[0]) * SCORE_BYTES)
+        took = time.perf_counter() - start
+        return CostEstimate(
+            encoder="overlap", **known, seconds_pairs=seconds, memory_bytes=memory, calibration_seconds=took
+        )
+    same = settings.label_sets != "different" and len({seen_labels(task) for task in tasks}) == 1
+    sizes = measure_sizes(tasks, settings, needs_valid=not same, seed=seed)
     planning = time.perf_counter() - start
     chosen = make_encoder(encoder, vectors=vectors, device=device)
-    if not len(missing):
-        return nothing_to_do(chosen.name, tasks, len(texts), time.perf_counter() - start)
+    if not len(missing[0]):
+        return CostEstimate(encoder=chosen.name, **known, memory_bytes=peak_memory(0))
+    loading = load_model(chosen)
+    start += loading
+    sampled = sample_tasks(tasks, sizes)
+    encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled)
     before = time.perf_counter()
-    loading = load(chosen)
-    start += time.perf_counter() - before
-    groups = sample_groups(tasks, plan, can_shorten=isinstance(chosen, SentenceEncoder | CnnEncoder))
-    frozen = cost_of_frozen_part(chosen, texts, groups)
-    same = settings.replace(label_sets="identical" if plan.same_labels else "different")
-    rates = measure_rates(groups, frozen.sample, settings=same, seed=seed, max_seconds=MAX_SECONDS_OF_UNITS)
-    plan = replace(plan, inputs=frozen.sample.inputs)  # of which only the kind is asked for from here on
-    rounds = plan_rounds(plan, pairs, measured, stop)
-    plans = [replace(plan, pairs=each) for each in rounds]
-    models = sum(seconds_of_models(each, rates, texts) for each in plans)
-    scoring = sum(seconds_of_pairs(each, rates, texts) for each in plans)
-    together = min(n_workers, os.cpu_count() or 1, len(plan.sources))
-    starting = WORKER_SECONDS if n_workers > 1 and len(plan.sources) > 1 else 0.0
-    reloading = loading if isinstance(encoder, str) else 0.0
+    plan = make_plan(
+        sampled,
+        prepared,
+        settings=settings.replace(label_sets="identical" if same else "different"),
+        seed=seed,
+    )
+    share = sum(len(rows.items) for rows in plan.rows) / sizes[:, 0].sum()
+    planning += (time.perf_counter() - before) / share
+    is_in_rounds = stop is not None and has_rounds(pairs, measured, trains_layers=plan.trains_layers)
+    rounds = draw_rounds(tasks.names, seed) if is_in_rounds else [missing]
+    models, scoring = scale_jobs(plan, rounds, sizes, len(texts), time_jobs(plan))
+    together = min(int(n_workers), os.cpu_count() or 1, len(tasks))
     return CostEstimate(
         encoder=chosen.name,
-        n_tasks=len(tasks),
-        n_scores=missing.n_entries,
-        n_texts=len(texts),
-        n_texts_to_encode=frozen.n_texts_to_encode,
-        seconds_frozen=frozen.seconds + planning + reloading,
+        **known,
+        n_texts_to_encode=n_to_encode,
+        seconds_frozen=encoding + planning + (loading if isinstance(encoder, str) else 0.0),
         seconds_models=models / together,
-        seconds_pairs=scoring / together + starting,
-        memory_bytes=peak_bytes(plan, frozen, n_texts=len(texts), n_workers=n_workers),
+        seconds_pairs=scoring / together + (WORKER_SECONDS if n_workers > 1 else 0.0),
+        memory_bytes=estimate_memory(plan, known["n_scores"], len(texts), n_to_encode, int(n_workers)),
         calibration_seconds=time.perf_counter() - start,
         at_most=len(rounds) > 1,
     )
 
 
-def load(encoder: Encoder) -> float:
-    """Load a sentence model, and give the seconds of that, importing not counted."""
+def measure_sizes(tasks: TaskSet, settings: TransferSettings, *, needs_valid: bool, seed: int) -> Floats:
+    """Return for each task its rows, its rows of train, and its labels; refuse what cannot be measured."""
+    sizes: list[tuple[int, int, int]] = []
+    for task in tasks:
+        train, valid = select_rows(task, settings, needs_valid=needs_valid, seed=seed)
+        sizes.append((len(train) + len(valid), len(train), len(seen_labels(task))))
+    return np.array(sizes, dtype=np.float64)
+
+
+def sample_tasks(tasks: TaskSet, sizes: Floats) -> TaskSet:
+    """Return a few tasks of evenly spread sizes, small ones first."""
+    order = np.argsort(sizes[:, 0], kind="stable")
+    n = min(SAMPLED_TASKS, len(order))
+    places = ((np.arange(n) + 0.5) / n * len(order)).astype(int)
+    n_rows = np.cumsum(sizes[order[places], 0])
+    kept = order[places][(n_rows <= SAMPLED_ROWS) | (np.arange(n) < 2)]
+    return tasks.subset([tasks.names[number] for number in kept])
+
+
+def load_model(encoder: Encoder) -> float:
+    """Load a sentence model, and return the seconds of that, importing not counted."""
     if not isinstance(encoder, SentenceEncoder):
         return 0.0
     import sentence_transformers  # noqa: F401 - it takes longer than the model itself
@@ -159,99 +254,186 @@ def load(encoder: Encoder) -> float:
     return time.perf_counter() - start
 
 
-def sample_groups(tasks: TaskSet, plan: TransferPlan, *, can_shorten: bool) -> list[TaskSet]:
-    """Choose the tasks to try on; vectors of one's own may be one for every row, which forbids shortening."""
-    every = list(tasks)
-    strata = choose_strata([len(rows.items) for rows in plan.rows])
-    return [
-        TaskSet(shorten(every[number]) if can_shorten else every[number] for number in stratum)
-        for stratum in strata
-    ]
+def time_encoding(
+    encoder: Encoder, texts: Sequence[str], sampled: TaskSet
+) -> tuple[float, int, PreparedTasks]:
+    """Return the seconds for the features of all texts, how many have none yet, and those of some tasks."""
+    if encoder.keeps_vectors and encoder.cache is not None:
+        return time_vectors(encoder, encoder.cache, texts, sampled)
+
+    def prepare(some: TaskSet) -> tuple[float, int, PreparedTasks]:
+        start = time.perf_counter()
+        prepared = encoder.prepare(some, splits=SPLITS)
+        seconds = time.perf_counter() - start
+        return seconds, sum(map(len, distinct_texts(some, SPLITS)[0])), prepared
+
+    few_tasks = sampled.subset(sampled.names[: -(-len(sampled) // 3)])
+    prepare(few_tasks)  # loads what is loaded once
+    few, few_characters, _ = prepare(few_tasks)
+    many, many_characters, prepared = prepare(sampled)
+    # A file of vectors is read to its end however few texts there are, so part of the time is constant.
+    rate = max(many - few, 0.0) / max(many_characters - few_characters, 1)
+    total = sum(map(len, texts))
+    return max(many + rate * (total - many_characters), many), 0, prepared
 
 
-def seconds_of_models(plan: TransferPlan, rates: UnitRates, texts: Sequence[str]) -> float:
-    """Estimate the models of all sources."""
-    lengths = np.array([len(text) for text in texts])
+def time_vectors(
+    encoder: Encoder, cache: VectorCache, texts: Sequence[str], sampled: TaskSet
+) -> tuple[float, int, PreparedTasks]:
+    """Do the same for vectors that are kept: those in the cache are read, the others are computed."""
+
+    def seconds_of(some: Sequence[str]) -> float:
+        start = time.perf_counter()
+        encoder.encode_cached(some)
+        return time.perf_counter() - start
+
+    def work(some: Sequence[str]) -> int:
+        return sum(min(len(text), MAX_CHARACTERS) + SPECIAL_CHARACTERS for text in some)
+
+    missing = cache.find_missing(encoder.fingerprint, texts)
+    dimension = encoder.encode_cached(texts[:1]).dimension
+    cached = sorted(set(texts).difference(missing))
     seconds = 0.0
-    for source in plan.sources:
-        rows = plan.rows[source]
-        seconds += float(rates.source @ [1, len(rows.items)])
-        if plan.trains_layers:
-            n_characters = int(lengths[rows.items[: rows.n_train]].sum())
-            size = training_size(rows.n_train, n_characters, rows.n_labels, plan.settings.training)
-            seconds += float(rates.training @ size)
-    return seconds
+    if cached:
+        some = cached[:: -(-len(cached) // READ_TEXTS)]
+        seconds += seconds_of(some) * len(cached) / len(some)
+    if missing:
+        by_length = sorted(missing, key=len)
+        seconds_of(by_length[:1])  # the first call is slow
+        # A few runs of neighbours: a model takes texts of one length together, as among all texts.
+        runs = [part[: ENCODED_TEXTS // N_RUNS] for part in np.array_split(by_length[1:], N_RUNS)]
+        some = [str(text) for run in runs for text in run]
+        rate = seconds_of(some) / work(some) if some else 0.0
+        missing = cache.find_missing(encoder.fingerprint, missing)
+        seconds += rate * work(missing)
+    return seconds, len(missing), make_vectors(sampled, dimension)
 
 
-def seconds_of_pairs(plan: TransferPlan, rates: UnitRates, texts: Sequence[str]) -> float:
-    """Estimate the scores: every source encodes the texts of its targets once, and then scores each."""
-    _, target = plan.pairs.entries()
-    sizes = np.array([pair_size(rows) for rows in plan.rows])
-    scoring = float(np.bincount(target, minlength=len(sizes)) @ sizes @ rates.pair)
-    sources = plan.sources
-    sampled = sorted(
-        {sources[place] for place in np.linspace(0, len(sources) - 1, SAMPLED_SOURCES).astype(int)}
-    )
-    encoding, size_of_all = [], None
-    for source in sampled:
-        is_needed = np.zeros(len(texts), dtype=np.bool_)
-        for each in plan.targets[source]:
-            is_needed[plan.rows[each].items] = True
-        needed = np.flatnonzero(is_needed)
-        if len(needed) > SHARE_FOR_ALL * len(texts):
-            size_of_all = size_of_texts(texts) if size_of_all is None else size_of_all
-            encoding.append(rates.seconds_of_encoding(size_of_all))
-        else:
-            encoding.append(
-                rates.seconds_of_encoding(size_of_texts([texts[place] for place in needed.tolist()]))
-            )
-    return scoring + len(sources) * float(np.mean(encoding))
+def make_vectors(tasks: TaskSet, dimension: int) -> PreparedTasks:
+    """Return random vectors that separate labels somewhat: jobs take as long as with the real ones."""
+    texts, items = distinct_texts(tasks, SPLITS)
+    generator = numpy_generator(0, "made-up vectors")
+    matrix: NDArray[np.float32] = generator.standard_normal((len(texts), dimension), dtype=np.float32)
+    for task in tasks:
+        rows = task.rows(*SPLITS)
+        means = generator.standard_normal((len(task.label_names), dimension), dtype=np.float32)
+        matrix[items[task.name][rows]] += means[task.label_codes[rows]]
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return PreparedTasks(DenseInputs(matrix), items)
 
 
-def peak_bytes(plan: TransferPlan, frozen: FrozenCost, *, n_texts: int, n_workers: int) -> int:
-    """Estimate the memory at the peak: what is used now, and what comes on top."""
-    settings = plan.settings
-    width = settings.training.width if plan.trains_layers else (settings.measure_width or 0)
-    inputs, features = n_texts * frozen.bytes_an_item, n_texts * width * 4
+def time_jobs(plan: TransferPlan) -> tuple[float, float, float]:
+    """Run the jobs of a few sources; return the seconds per unit of work of encoder, text and score."""
+    everything = np.arange(len(plan.rows))
+    sizes = np.array([(len(rows.items), rows.n_train, rows.n_labels) for rows in plan.rows], dtype=np.float64)
+    places = np.linspace(0, len(everything) - 1, SAMPLED_SOURCES).astype(int)
+    seconds, works = np.zeros(3), np.zeros(3)
+    began, worked = time.perf_counter(), time.process_time()
+    with threadpool_limits(limits=1):
+        # What is compiled or loaded at the first call is not to be counted.
+        score_source(plan, 0, train_source(plan, 0), everything[:2])
+        start = time.perf_counter()
+        for source in np.unique(places).tolist():
+            if time.perf_counter() - start > MAX_SECONDS:
+                break
+            encoder = train_source(plan, source)
+            n_repeats = 1 if plan.trains_layers else MAX_REPEATS
+            encoding = time_call(partial(encode_targets, plan, encoder, everything))
+            job = time_call(partial(score_source, plan, source, encoder, everything))
+            model = time_call(partial(train_source, plan, source), n_repeats)
+            seconds += (model, encoding, max(job - encoding, 0.0))
+            works += (work_of_sources(plan, sizes)[source], len(plan.inputs), work_of_scores(sizes).sum())
+    # CPU seconds, times how many seconds go by for each of them on this machine now.
+    waiting = max(1.0, (time.perf_counter() - began) / max(time.process_time() - worked, 1e-9))
+    encoder_rate, text_rate, score_rate = waiting * seconds / works
+    return float(encoder_rate), float(text_rate), float(score_rate)
+
+
+def scale_jobs(
+    plan: TransferPlan,
+    rounds: Sequence[Entries],
+    sizes: Floats,
+    n_texts: int,
+    rates: tuple[float, float, float],
+) -> tuple[float, float]:
+    """Return the seconds of the encoders of all sources, and of all scores."""
+    models = scoring = 0.0
+    for source, target in rounds:
+        sources, n_targets = np.unique(source, return_counts=True)
+        # Every source encodes the texts of its targets once, or all texts where it needs most of them.
+        needed = np.minimum(n_texts * n_targets / len(sizes), n_texts)
+        needed[needed > SHARE_FOR_ALL * n_texts] = n_texts
+        models += rates[0] * work_of_sources(plan, sizes)[sources].sum()
+        scoring += rates[1] * needed.sum() + rates[2] * work_of_scores(sizes)[target].sum()
+    return float(models), float(scoring)
+
+
+def work_of_sources(plan: TransferPlan, sizes: Floats) -> Floats:
+    """Return the work of each task's encoder: rows seen in training, or rows of the covariance."""
+    if not plan.trains_layers:
+        return sizes[:, 0] + plan.inputs.dimension
+    training = plan.settings.training
+    epochs = np.array([training.count_epochs(int(n_train)) for n_train in sizes[:, 1]])
+    return np.asarray(epochs * np.maximum(sizes[:, 1], training.batch_size), dtype=np.float64)
+
+
+def work_of_scores(sizes: Floats) -> Floats:
+    """Return the work of a score by its target."""
+    return (sizes[:, 0] + ROWS_OF_A_SCORE) * (sizes[:, 2] + LABELS_OF_A_ROW)
+
+
+def time_call(work: Callable[[], object], max_repeats: int = MAX_REPEATS) -> float:
+    """Return the mean CPU seconds of a call; a quick one is repeated."""
+    start, passed, n_calls = time.process_time(), 0.0, 0
+    while passed < LEAST_SECONDS and n_calls < max_repeats:
+        work()
+        n_calls += 1
+        passed = time.process_time() - start
+    return passed / n_calls
+
+
+def time_overlap(tasks: TaskSet) -> float:
+    """Return the seconds of the overlap of all texts, from some of the tasks."""
+    some = tasks.subset(tasks.names[:: -(-len(tasks) // 60)])
+    none = np.empty(0, dtype=np.int64)
+    start = time.perf_counter()
+    score_overlap(some, (none, none))
+    return (time.perf_counter() - start) * tasks.n_rows / some.n_rows
+
+
+def estimate_memory(plan: TransferPlan, n_scores: int, n_texts: int, n_to_encode: int, n_workers: int) -> int:
+    """Return the peak memory: what is used now, and what is added."""
+    inputs = plan.inputs
+    if isinstance(inputs, WordInputs):
+        n_bytes = inputs.vectors.nbytes + inputs.tokens.ids.nbytes + inputs.tokens.offsets.nbytes
+    else:
+        n_bytes = inputs.matrix.nbytes
+    width = plan.settings.training.width if plan.trains_layers else plan.settings.measure_width or 0
+    features = n_texts * width * 4
+    all_inputs = n_bytes * n_texts // max(len(inputs), 1)
     # Inputs are copied once, when those that are needed are taken.
-    own = memory_now() + int(2 * inputs + features + plan.pairs.n_entries * SCORE_BYTES)
-    own += ENCODING_BYTES if frozen.n_texts_to_encode else 0
-    if n_workers > 1:
-        own += n_workers * int(WORKER_BYTES + inputs + features)
-    return max(own, peak_so_far())
+    added = 2 * all_inputs + features + n_scores * SCORE_BYTES + (ENCODING_BYTES if n_to_encode else 0)
+    return peak_memory(added) + (n_workers * (WORKER_BYTES + all_inputs + features) if n_workers > 1 else 0)
 
 
-def nothing_to_do(encoder: str, tasks: TaskSet, n_texts: int, seconds: float) -> CostEstimate:
-    """Give the estimate where all scores are there already."""
-    return CostEstimate(
-        encoder=encoder,
-        n_tasks=len(tasks),
-        n_scores=0,
-        n_texts=n_texts,
-        n_texts_to_encode=0,
-        seconds_frozen=0.0,
-        seconds_models=0.0,
-        seconds_pairs=0.0,
-        memory_bytes=peak_so_far(),
-        calibration_seconds=seconds,
-    )
+def peak_memory(n_more_bytes: int) -> int:
+    """Return the larger of the peak so far and the memory of this process with so many bytes more."""
+    return max(process_memory() + n_more_bytes, peak_so_far())
 
 
-def estimate_overlap(tasks: TaskSet, missing: PairList, *, n_texts: int, start: float) -> CostEstimate:
-    """Estimate the share of texts in common, from some of the tasks."""
-    every = list(tasks)
-    some = TaskSet(every[:: -(-len(every) // SAMPLED_TASKS_FOR_OVERLAP)])
-    seconds = time_of(lambda: score_overlap(some, all_pairs(len(some)))) * tasks.n_rows / some.n_rows
-    matrices = 3 * 8 * len(tasks) ** 2
-    return CostEstimate(
-        encoder="overlap",
-        n_tasks=len(tasks),
-        n_scores=missing.n_entries,
-        n_texts=n_texts,
-        n_texts_to_encode=0,
-        seconds_frozen=0.0,
-        seconds_models=0.0,
-        seconds_pairs=seconds,
-        memory_bytes=max(memory_now() + matrices + missing.n_entries * SCORE_BYTES, peak_so_far()),
-        calibration_seconds=time.perf_counter() - start,
-    )
+def process_memory() -> int:
+    """Return the memory of this process in bytes; where the system does not say, its peak so far."""
+    status = Path("/proc/self/statm")
+    if status.is_file():
+        return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return peak_so_far()
+
+
+def peak_so_far() -> int:
+    """Return the peak memory of this process in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -6,13 +6,12 @@ unpenalised intercept predicts, for a row that it has not seen,
     p_i = y_i - (y_i - mean(y) - B' r_i) / (1 - h_i),    B = (R'R + ridge I)^-1 R'Y,
     h_i = 1/n + r_i' (R'R + ridge I)^-1 r_i,
 
-exactly what n fits with one row left out would give. Two scores of a row are made of it, higher is better:
+exactly what n fits with one row left out each would predict. Two scores of a row, higher is better:
 
-* `brier`: minus the squared distance of p_i from y_i;
-* `log_likelihood`: the log-probability of the row's label under softmax(t p_i), with the one temperature t
-  that makes the rows of the task likeliest (found on some hundred of them, and last on all). One
-  number flatters next to nothing, and without it the numbers of a ridge classifier, which are no log-odds,
-  would be punished for their scale.
+* Brier score: minus the squared distance of p_i from y_i;
+* log-likelihood: the log-probability of the row's label under softmax(t p_i), with the one temperature t
+  that maximises the likelihood of the task's rows. Predictions of a ridge classifier are not log-odds, and
+  without a temperature they would be punished for their scale.
 """
 
 from __future__ import annotations
@@ -37,91 +36,15 @@ TEMPERATURE_TOLERANCE = 1e-3
 MAX_TEMPERATURE_ROWS = 256
 LAST_STEP_TOLERANCE = 0.03
 GOLDEN_RATIO = (5**0.5 - 1) / 2
-# For `exponentials`: 1/k! from k = 2 to 10; below 2**-126 a probability is zero for all purposes.
-FACTORIALS = tuple(1.0 / np.cumprod(np.arange(1.0, 11.0))[1:])
-LN_2, SMALLEST_POWER = float(np.log(2)), -126.0
-
-
-@compiled
-def exponentials(values: Floats) -> Floats:
-    """Return the exponentials of numbers up to 0: 2**k, made from its bits, times a polynomial.
-
-    Vector instructions do this an order of magnitude faster than the exponential of the C library; the
-    relative error is below 1e-12.
-    """
-    c2, c3, c4, c5, c6, c7, c8, c9, c10 = FACTORIALS
-    exponents = np.empty(len(values), dtype=np.int64)
-    result = np.empty(len(values))
-    for i in range(len(values)):
-        x = max(values[i] / LN_2, SMALLEST_POWER)
-        k = np.floor(x + 0.5)
-        exponents[i] = (np.int64(k) + 1023) << 52
-        result[i] = (x - k) * LN_2
-    powers = exponents.view(np.float64)
-    for i in range(len(values)):
-        r = result[i]
-        p = c6 + r * (c7 + r * (c8 + r * (c9 + r * c10)))
-        result[i] = powers[i] * (1.0 + r * (1.0 + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * p))))))
-    return result
-
-
-@compiled
-def standardise(features: NDArray[np.float32]) -> Floats:
-    """Centre the features, and scale them together so that a row's mean squared length is their number."""
-    n, width = features.shape
-    centred = np.empty((n, width))
-    mean = np.zeros(width)
-    for row in range(n):
-        for column in range(width):
-            mean[column] += features[row, column]
-    mean /= n
-    total = 0.0
-    for row in range(n):
-        for column in range(width):
-            value = features[row, column] - mean[column]
-            centred[row, column] = value
-            total += value * value
-    if total > 0.0:
-        centred *= np.sqrt(n * width / total)
-    return centred
-
-
-@compiled
-def solve_ridge(centred: Floats, codes: Codes, n_labels: int, ridge: float) -> tuple[Floats, Floats]:
-    """Give B, shape (width, labels), and the leverage h of every row."""
-    n, width = centred.shape
-    gram = np.dot(centred.T, centred)
-    for column in range(width):
-        gram[column, column] += ridge
-    inverse = np.linalg.inv(gram)
-    sums = np.zeros((width, n_labels))
-    for row in range(n):
-        for column in range(width):
-            sums[column, codes[row]] += centred[row, column]
-    projected = np.dot(centred, inverse)
-    leverage = np.empty(n)
-    for row in range(n):
-        total = 1.0 / n
-        for column in range(width):
-            total += projected[row, column] * centred[row, column]
-        leverage[row] = total
-    return np.dot(inverse, sums), leverage
-
-
-@compiled
-def label_shares(codes: Codes, n_labels: int) -> Floats:
-    """Give the share of every label."""
-    shares = np.zeros(n_labels)
-    for code in codes:
-        shares[code] += 1.0
-    return shares / len(codes)
 
 
 @compiled
 def leave_one_out_predictions(
     features: NDArray[np.float32], codes: Codes, n_labels: int, ridge: float
 ) -> Floats:
-    """Give the leave-one-out predictions p, shape (rows, labels); see the module.
+    """Return the leave-one-out predictions p, shape (rows, labels); see the module.
+
+    Features are centred, and scaled together so that the mean squared length of a row is their number.
 
     Examples
     --------
@@ -129,81 +52,65 @@ def leave_one_out_predictions(
     >>> leave_one_out_predictions(features, np.array([0, 0, 1, 1]), 2, 0.1).argmax(axis=1).tolist()
     [0, 0, 1, 1]
     """
-    centred = standardise(features)
-    coefficients, leverage = solve_ridge(centred, codes, n_labels, ridge)
-    shares = label_shares(codes, n_labels)
-    predictions: Floats = np.dot(centred, coefficients)
-    for row in range(len(codes)):
-        left = 1.0 - leverage[row]
+    n, width = features.shape
+    centred = features.astype(np.float64)
+    for column in range(width):
+        centred[:, column] -= centred[:, column].sum() / n
+    total = (centred * centred).sum()
+    if total > 0.0:
+        centred *= np.sqrt(n * width / total)
+    inverse = np.linalg.inv(np.dot(centred.T, centred) + ridge * np.eye(width))
+    projected = np.dot(centred, inverse)  # (rows, width)
+    shares = np.zeros(n_labels)
+    sums = np.zeros((width, n_labels))  # R'Y
+    for row in range(n):
+        shares[codes[row]] += 1.0 / n
+        sums[:, codes[row]] += centred[row]
+    predictions: Floats = np.dot(projected, sums)
+    for row in range(n):
+        left = 1.0 - 1.0 / n - (projected[row] * centred[row]).sum()
         for label in range(n_labels):
             truth = 1.0 if label == codes[row] else 0.0
             predictions[row, label] = truth - (truth - predictions[row, label] - shares[label]) / left
     return predictions
 
 
-@compiled
 def leave_one_out_brier(features: NDArray[np.float32], codes: Codes, n_labels: int, ridge: float) -> Floats:
-    """Give minus the squared error of every row, without ever writing down a row of predictions.
-
-    The squared length of a prediction is a quadratic form of the representation, so a row costs width**2
-    whatever the number of labels is.
-    """
-    centred = standardise(features)
-    n, width = centred.shape
-    coefficients, leverage = solve_ridge(centred, codes, n_labels, ridge)
-    shares = label_shares(codes, n_labels)
-    square = np.dot(coefficients, coefficients.T)
-    linear = 2.0 * np.dot(coefficients, shares)
-    constant = np.dot(shares, shares)
-    form = np.dot(centred, square)
-    scores = np.empty(n)
-    for row in range(n):
-        code = codes[row]
-        own, length = shares[code], constant
-        for column in range(width):
-            value = centred[row, column]
-            own += value * coefficients[column, code]
-            length += value * (linear[column] + form[row, column])
-        left = 1.0 - leverage[row]
-        scores[row] = -(1.0 - 2.0 * own + length) / (left * left)
-    return scores
+    """Return minus the squared error of every row's prediction."""
+    predictions = leave_one_out_predictions(features, codes, n_labels, ridge)
+    predictions[np.arange(len(codes)), codes] -= 1.0
+    return np.asarray(-(predictions**2).sum(axis=1))
 
 
+@compiled
 def leave_one_out_log_likelihood(
     features: NDArray[np.float32], codes: Codes, n_labels: int, ridge: float
 ) -> Floats:
-    """Give the log-probability of every row's label; see the module."""
+    """Return the log-probability of every row's label, at the temperature that suits the task best."""
     predictions = leave_one_out_predictions(features, codes, n_labels, ridge)
-    return log_probabilities(predictions, codes)
-
-
-@compiled
-def log_probabilities(predictions: Floats, codes: Codes) -> Floats:
-    """Give the log-probability of every row's label at the likeliest temperature; changes `predictions`."""
-    n, n_labels = predictions.shape
-    # The largest prediction is taken off every row once: then no exponential overflows, at any temperature.
+    n = len(codes)
+    # With the largest prediction subtracted from every row no exponential overflows, at any temperature.
     for row in range(n):
         predictions[row] -= predictions[row].max()
-    temperature = likeliest_temperature(predictions, codes)
-    weights = exponentials(predictions.ravel() * temperature)
+    temperature = find_temperature(predictions, codes)
     scores = np.empty(n)
     for row in range(n):
-        total = weights[row * n_labels : (row + 1) * n_labels].sum()
+        total = np.exp(temperature * predictions[row]).sum()
         scores[row] = temperature * predictions[row, codes[row]] - np.log(total)
     return scores
 
 
 @compiled
-def likeliest_temperature(predictions: Floats, codes: Codes) -> float:
-    """Find the temperature by Newton's method, on some rows, and then by the last steps on all of them."""
+def find_temperature(predictions: Floats, codes: Codes) -> float:
+    """Return the temperature of the highest likelihood, found on some rows, with the last steps on all."""
     n = len(predictions)
     rows = np.arange(n)
     if n > MAX_TEMPERATURE_ROWS:
-        # Multiples of the golden ratio are spread evenly over the task, and fall in step with no order of its
-        # rows: every second row, say, may be all of one label.
+        # Multiples of the golden ratio are spread evenly over the task and do not follow any order of its
+        # rows: every second row, say, may be of one label.
         rows = (np.arange(MAX_TEMPERATURE_ROWS) * GOLDEN_RATIO % 1.0 * n).astype(np.int64)
     chosen, truth = predictions[rows], codes[rows]
-    temperature: float = 3.0
+    temperature = 3.0
     for _ in range(MAX_NEWTON_STEPS):
         before = temperature
         temperature = step_temperature(chosen, truth, temperature)
@@ -214,28 +121,26 @@ def likeliest_temperature(predictions: Floats, codes: Codes) -> float:
         temperature = step_temperature(predictions, codes, temperature)
         if abs(temperature / before - 1.0) < LAST_STEP_TOLERANCE:
             break
-    return float(temperature)
+    return temperature
 
 
 @compiled
 def step_temperature(predictions: Floats, codes: Codes, temperature: float) -> float:
-    """Give the temperature after one step of Newton's method in its logarithm."""
-    n, n_labels = predictions.shape
-    values = predictions.ravel()
-    weights = exponentials(values * temperature)
+    """Return the temperature after one step of Newton's method in its logarithm."""
     slope, curvature = 0.0, 0.0
-    for row in range(n):
+    for row in range(len(predictions)):
+        values = predictions[row]
         total, first, second = 0.0, 0.0, 0.0
-        for place in range(row * n_labels, (row + 1) * n_labels):
-            weighted = weights[place] * values[place]
-            total += weights[place]
-            first += weighted
-            second += weighted * values[place]
+        for value in values:
+            weight = np.exp(temperature * value)
+            total += weight
+            first += weight * value
+            second += weight * value * value
         mean = first / total
-        slope += predictions[row, codes[row]] - mean
+        slope += values[codes[row]] - mean
         curvature += second / total - mean * mean
     if curvature <= 0.0:
-        return float(temperature)
+        return temperature
     # In the logarithm of the temperature no step leaves the positive numbers; a long one, which Newton's
     # method gets wrong, is shortened.
     move = slope / (temperature * curvature)

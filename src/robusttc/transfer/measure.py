@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder, resolve_device
-from robusttc.errors import DataError, UsageError, quote
-from robusttc.jobs import Runner, make_executor
+from robusttc.errors import DataError, DoubtWarning, UsageError, WorkError, quote
+from robusttc.jobs import Job, Result, Runner, make_executor
 from robusttc.params import Integer, check_param
-from robusttc.progress import ProgressOption, resolve_progress
+from robusttc.progress import Progress, ProgressOption, report, resolve_progress
 from robusttc.random import RandomState, run_seed
-from robusttc.scores import TransferScores
-from robusttc.transfer.blocks import collect_scores
-from robusttc.transfer.measuring_rounds import StopMeasuring, measure_rounds, plan_rounds
 from robusttc.transfer.overlap import text_overlap
-from robusttc.transfer.pairs import PairChoice, PairList, check_known, choose_pairs
-from robusttc.transfer.plan import make_plan
-from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer.pair_scores import SourceScores, collect_scores, measure_source, score_rows_of
+from robusttc.transfer.pairs import (
+    PairChoice,
+    PairList,
+    check_known,
+    choose_pairs,
+    count_entries,
+    pair_codes,
+)
+from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan
+from robusttc.transfer.scores import TransferScores
 
-__all__ = ["collect_scores", "measure_transfer"]
+__all__ = [
+    "STAGE",
+    "StopMeasuring",
+    "check_arguments",
+    "find_missing",
+    "has_rounds",
+    "measure_transfer",
+    "round_sizes",
+    "score_overlap",
+]
+
+STAGE = "transfer"
+SPLITS = ("train", "valid")
+# Up to here all pairs are measured at once: there is little to save.
+MAX_TASKS_AT_ONCE = 50
+# The first round: partners per task at the least, and the share of n log(n)^2; every round grows by a factor.
+FIRST_PARTNERS = 8
+FIRST_SHARE = 1 / 6
+GROWTH = 1.6
+MAX_NAMED = 5  # errors named in a warning
+
+# Whether to stop, from the scores of each round so far.
+StopMeasuring = Callable[[Sequence[TransferScores]], bool]
+Entries = tuple[NDArray[np.int64], NDArray[np.int64]]  # sources and targets
 
 
 def measure_transfer(
@@ -45,47 +76,48 @@ def measure_transfer(
 ) -> TransferScores:
     """Measure how well the encoder of each task serves others.
 
-    Only rows of train and valid are looked at. A score depends on its two tasks, the settings and the seed:
-    not on the other pairs, the order of the tasks, nor the number of workers.
+    Only rows of train and valid are used. A score depends on its two tasks, the settings and the seed: not on
+    the other pairs, the order of the tasks, or the number of workers.
 
     Parameters
     ----------
     tasks
         The tasks, at least two.
     encoder
-        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.Encoder`.
+        ``sentence``, ``cnn``, or an encoder of your own.
     pairs
         ``all``, a number of scores, or ``auto``: all up to 300 tasks, else about n log(n)**2 of them. Pairs
-        are drawn so that all tasks have the same number of partners, and measured both ways. A `PairList`
-        says which pairs, as positions among the tasks; they are measured both ways too.
+        are drawn so that all tasks have the same number of partners, and measured in both directions. A
+        `PairList` names pairs by the positions of the tasks.
     kind
-        What is measured: ``log_likelihood`` (the default), ``brier``, ``accuracy`` (the paper's), ``logme``
-        or ``overlap``; see `TransferSettings`.
+        What is measured: ``log_likelihood`` (the default), ``brier``, ``accuracy`` (the paper's) or
+        ``overlap``; see `TransferSettings`.
     settings
         How it is measured; None takes the defaults.
     vectors
-        A file of word vectors for ``cnn``; None takes some that come with the package.
+        A file of word vectors for ``cnn``; None takes those that come with the package.
     measured
         Scores measured before, of these tasks and with the same settings and seed: they are kept, count
         towards `pairs`, and are not measured again.
     stop
         Measure the pairs of ``auto`` in rounds, and stop when this function of the scores of the rounds so
-        far returns True, for instance a `robusttc.clustering.stop_rule.StopRule`: then the result has fewer
-        scores than `count_entries` says. All other choices of `pairs` are measured whole, and so is
-        ``auto`` where `measured` is given, up to 50 tasks, and where every source trains a layer, which
-        each round would train again (``cnn`` and ``accuracy``). None measures everything.
+        far returns True, for instance a `robusttc.clustering.StopRule`: then the result has fewer scores than
+        `count_entries` says. Everything is measured at once with other choices of `pairs`, with `measured`,
+        up to 50 tasks, and where every source trains a layer, which each round would train again (``cnn`` and
+        ``accuracy``). None measures everything.
     n_workers
-        How many processes share the work.
+        The number of worker processes.
     runner
-        Who does the work instead, see `robusttc.jobs.Runner`: one unit a source, ``transfer/<its name>``, or
-        one a source and round, ``transfer/round <number>/<its name>``.
+        What runs the jobs instead: one per source, ``transfer/<its name>``, or one per source and round,
+        ``transfer/round <number>/<its name>``. A source whose job fails is left out of later rounds.
     device
         Where a sentence model runs: ``auto`` takes a GPU if there is one. Layers are small and are trained on
         the CPU.
     random_state
         The seed, or a NumPy generator, of which one draw is taken.
     progress
-        True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
+        True draws a bar in a terminal or a notebook, False does not; or a callback, called with a
+        `ProgressEvent` after each job.
 
     Raises
     ------
@@ -99,7 +131,8 @@ def measure_transfer(
     Warns
     -----
     DoubtWarning
-        If the scores of some pairs could not be measured: they are left out and named.
+        If some scores could not be measured (a pair raised an error, or the job of a source failed): they are
+        left out and named.
 
     Examples
     --------
@@ -110,45 +143,52 @@ def measure_transfer(
     TransferScores(2 tasks, 2 scores, kind 'log_likelihood')
     """
     progress = resolve_progress(progress)
-    settings = TransferSettings() if settings is None else settings
-    settings = settings if kind is None else settings.replace(kind=kind)
+    settings = check_arguments(tasks, kind, settings, n_workers)
     seed = run_seed(random_state)
-    check_param("n_workers", n_workers, Integer(1))
     if runner is not None and n_workers > 1:
-        raise UsageError("workers and a runner are given", expected="one of them, n_workers or runner")
-    if len(tasks) < 2:
-        raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
-    chosen, missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
-    if settings.kind == "overlap":
-        return score_overlap(tasks, chosen)
-    if not len(missing):
+        raise UsageError("n_workers and runner are both given", expected="n_workers or runner")
+    missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
+    if not len(missing[0]):
         if measured is None:
             raise UsageError("there are no pairs to measure", got="an empty list of pairs")
-        return among(tasks.names, measured)
-    if device != "auto":
-        resolve_device(device)  # a misspelt one is refused whatever the encoder
-    chosen_encoder = make_encoder(encoder, vectors=vectors, device=device)
-    prepared = chosen_encoder.prepare(tasks, splits=("train", "valid"), progress=progress)
-    plan = make_plan(tasks, prepared, missing, settings=settings, seed=seed)
-    del prepared  # the plan has what it needs of it
-    rounds = plan_rounds(plan, pairs, measured, stop)
-    is_split = n_workers > 1 and len(plan.sources) > 1
-    with Runner(make_executor("local", n_workers=n_workers)) if is_split else nullcontext() as processes:
-        blocks = measure_rounds(plan, rounds, stop, processes or runner or Runner(), progress=progress)
-    scores = collect_scores(plan.task_names, blocks, kind=settings.kind)
-    return scores if measured is None else among(tasks.names, measured.merged_with(scores))
+        return with_tasks(tasks.names, measured)
+    if settings.kind == "overlap":
+        scores = score_overlap(tasks, missing)
+    else:
+        if device != "auto":
+            resolve_device(device)  # a misspelt one is refused whatever the encoder
+        chosen_encoder = make_encoder(encoder, vectors=vectors, device=device)
+        prepared = chosen_encoder.prepare(tasks, splits=SPLITS, progress=progress)
+        plan = make_plan(tasks, prepared, settings=settings, seed=seed)
+        del prepared  # the plan has what it needs of it
+        rounds = [missing]
+        if stop is not None and has_rounds(pairs, measured, trains_layers=plan.trains_layers):
+            rounds = draw_rounds(tasks.names, seed)
+        is_split = n_workers > 1 and len(np.unique(missing[0])) > 1
+        own = Runner(make_executor("local", n_workers=int(n_workers))) if is_split else nullcontext()
+        with own as processes:
+            parts, errors = run_rounds(plan, rounds, stop, processes or runner or Runner(), progress)
+        report_missing(parts, errors)
+        scores = collect_scores(plan.task_names, parts, kind=settings.kind)
+    return with_tasks(tasks.names, scores if measured is None else measured.merged_with(scores))
 
 
-def among(names: Sequence[str], scores: TransferScores) -> TransferScores:
-    """Give the scores with these tasks in this order, also those that have none."""
-    place_of = {name: place for place, name in enumerate(names)}
-    places = np.array([place_of[name] for name in scores.task_names], dtype=np.int64)
-    columns: dict[str, Any] = {
-        **scores.columns,
-        "source": places[scores.source],
-        "target": places[scores.target],
-    }
-    return TransferScores(names, **columns, kind=scores.kind)
+def check_arguments(
+    tasks: object, kind: str | None, settings: TransferSettings | None, n_workers: int
+) -> TransferSettings:
+    """Refuse tasks that cannot be measured; return the settings."""
+    if not isinstance(tasks, TaskSet):
+        raise UsageError(
+            "tasks cannot be used",
+            got=type(tasks).__name__,
+            expected="a TaskSet",
+            todo="make one with TaskSet(tasks), or read files with load_tasks",
+        )
+    if len(tasks) < 2:
+        raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
+    check_param("n_workers", n_workers, Integer(1))
+    settings = TransferSettings() if settings is None else settings
+    return settings if kind is None else settings.replace(kind=kind)
 
 
 def find_missing(
@@ -158,19 +198,13 @@ def find_missing(
     *,
     settings: TransferSettings,
     seed: int,
-) -> tuple[PairList, PairList]:
-    """Choose the pairs, and give all of them and those that are not measured yet."""
+) -> Entries:
+    """Choose the pairs, and return their entries of the transfer matrix that are not measured yet."""
     if isinstance(pairs, PairList):
         check_known(pairs, len(names), what="pairs")
     if measured is None:
         chosen = pairs if isinstance(pairs, PairList) else choose_pairs(names, pairs, random_state=seed)
-        return chosen, chosen
-    if measured.kind != settings.kind:
-        raise UsageError(
-            "the scores measured before are of another kind",
-            got=quote(measured.kind),
-            expected=quote(settings.kind),
-        )
+        return chosen.entries()
     place_of = {name: place for place, name in enumerate(names)}
     unknown = [name for name in measured.task_names if name not in place_of]
     if unknown:
@@ -179,30 +213,163 @@ def find_missing(
             got=quote(unknown[0]),
             todo="leave it out with scores.subset(tasks.names)",
         )
+    if measured.kind != settings.kind:
+        raise UsageError(
+            "the scores measured before are of another kind",
+            got=quote(measured.kind),
+            expected=quote(settings.kind),
+        )
+    if settings.kind != "overlap" and (measured.standard_error is None or measured.first_half is None):
+        raise DataError(
+            "the scores measured before have no standard errors or halves",
+            expected="scores of measure_transfer",
+            todo="measure them again",
+        )
     places = np.array([place_of[name] for name in measured.task_names], dtype=np.int64)
+    known = places[measured.source], places[measured.target]
     if isinstance(pairs, PairList):
         chosen = pairs
     else:
-        already = PairList.from_entries(places[measured.source], places[measured.target])
-        chosen = choose_pairs(names, pairs, random_state=seed, already=already)
+        chosen = choose_pairs(names, pairs, random_state=seed, already=PairList.from_entries(*known))
+    source, target = chosen.entries()
     n = len(names)
-    there = places[measured.source] * n + places[measured.target]
-    # A pair of which one direction is missing is measured whole; what is there twice is then equal.
-    has_forward = np.isin(chosen.first * n + chosen.second, there)
-    is_new = ~(has_forward & np.isin(chosen.second * n + chosen.first, there))
-    return chosen, PairList(chosen.first[is_new], chosen.second[is_new])
+    is_new = ~np.isin(source * n + target, known[0] * n + known[1])
+    return source[is_new], target[is_new]
 
 
-def score_overlap(tasks: TaskSet, pairs: PairList) -> TransferScores:
-    """Score the share of texts in common, a control that no encoder should lose to."""
-    source, target = pairs.entries()
-    overlap = text_overlap(tasks)
-    n_rows = np.array([len(task.rows("train", "valid")) for task in tasks])
+def with_tasks(names: Sequence[str], scores: TransferScores) -> TransferScores:
+    """Return the scores with these tasks in this order, including those that have none."""
+    place_of = {name: place for place, name in enumerate(names)}
+    places = np.array([place_of[name] for name in scores.task_names], dtype=np.int64)
+    columns: dict[str, Any] = scores.columns
+    columns |= {"source": places[scores.source], "target": places[scores.target]}
+    return TransferScores(names, **columns, kind=scores.kind)
+
+
+def score_overlap(tasks: TaskSet, entries: Entries) -> TransferScores:
+    """Return the share of texts in common, a control that no encoder should lose to."""
+    source, target = entries
+    n_rows = np.array([len(task.rows(*SPLITS)) for task in tasks])
     return TransferScores(
         tasks.names,
         source=source,
         target=target,
-        score=overlap[source, target],
+        score=text_overlap(tasks)[source, target],
         n_examples=n_rows[target],
         kind="overlap",
     )
+
+
+# --- Rounds: measuring can stop as soon as more scores would not be worth their cost
+
+
+def round_sizes(n_tasks: int) -> list[int]:
+    """Return how many entries ``auto`` has measured after each round; the last number is all of its entries.
+
+    Examples
+    --------
+    >>> round_sizes(50), round_sizes(60)
+    ([2450], [480, 768, 1230, 1968, 3540])
+    """
+    budget = count_entries(n_tasks, "auto")
+    if n_tasks <= MAX_TASKS_AT_ONCE:
+        return [budget]
+    size = n_tasks * max(FIRST_PARTNERS, FIRST_SHARE * math.log(n_tasks) ** 2)
+    sizes: list[int] = []
+    # What is left for the last round is not much smaller than the round before.
+    while size * math.sqrt(GROWTH) < budget:
+        sizes.append(math.ceil(size / 2) * 2)
+        size *= GROWTH
+    return [*sizes, budget]
+
+
+def has_rounds(pairs: PairChoice | PairList, measured: TransferScores | None, *, trains_layers: bool) -> bool:
+    """Return whether measuring may be done in rounds, which would train layers again in each."""
+    return isinstance(pairs, str) and pairs == "auto" and measured is None and not trains_layers
+
+
+def draw_rounds(names: Sequence[str], seed: int) -> list[Entries]:
+    """Return the new entries of each round; those of a round are evenly spread over the tasks."""
+    n = len(names)
+    done = np.empty(0, dtype=np.int64)
+    rounds: list[Entries] = []
+    for size in round_sizes(n):
+        codes = pair_codes(choose_pairs(names, size, random_state=seed), n)
+        new = codes[~np.isin(codes, done)]
+        rounds.append(PairList(new // n, new % n).entries())
+        done = codes
+    return rounds
+
+
+def run_rounds(
+    plan: TransferPlan,
+    rounds: Sequence[Entries],
+    stop: StopMeasuring | None,
+    runner: Runner,
+    progress: Progress | None,
+) -> tuple[list[SourceScores], list[str]]:
+    """Run the jobs of each round until `stop` returns True; return the scores, and what failed and why."""
+    is_one = len(rounds) == 1
+    names = plan.task_names
+    parts: list[SourceScores] = []
+    errors: list[str] = []
+    scores: list[TransferScores] = []
+    failed: set[str] = set()
+    n_done, n_all = 0, sum(len(source) for source, _ in rounds)
+    bar = None if is_one else progress  # one bar over all rounds, which counts scores
+
+    def count(job: Job, result: Result) -> None:
+        nonlocal n_done
+        n_done += len(result.values["targets"]) + len(result.values["failed"])
+        report(bar, STAGE, n_done, n_all, "scores", job.tasks[0])
+
+    report(bar, STAGE, 0, n_all, "scores")
+    shared = runner.share(plan)
+    try:
+        for number, (source, target) in enumerate(rounds, start=1):
+            place = STAGE if is_one else f"{STAGE}/round {number}"
+            order = np.lexsort((target, source))
+            sources, starts = np.unique(source[order], return_index=True)
+            targets_of = zip(sources.tolist(), np.split(target[order], starts[1:]), strict=True)
+            jobs = [
+                Job(f"{place}/{names[own[0]]}", measure_source, own, (names[own[0]],))
+                for own in targets_of
+                if names[own[0]] not in failed
+            ]
+            results = runner.run(
+                STAGE, jobs, shared, on_result=count, progress=progress if is_one else None, unit="tasks"
+            )
+            new = [score_rows_of(result) for result in results if result is not None]
+            failed |= {job.tasks[0] for job, result in zip(jobs, results, strict=True) if result is None}
+            errors += [
+                f"{quote(part.source)} on {quote(name)} ({error})"
+                for part in new
+                for name, error in part.failed
+            ]
+            parts += new
+            if stop is None or number == len(rounds) or not any(len(part.targets) for part in new):
+                continue
+            scores.append(collect_scores(names, new, kind=plan.settings.kind))
+            if stop(scores):
+                break
+    finally:
+        runner.release(shared)
+    report(bar, STAGE, n_done, n_done, "scores")
+    return parts, [*(f"all scores of source {quote(name)}" for name in sorted(failed)), *errors]
+
+
+def report_missing(parts: Sequence[SourceScores], errors: Sequence[str]) -> None:
+    """Warn of scores that are missing; raise if there is not a single one."""
+    if errors:
+        more = f"; and {len(errors) - MAX_NAMED:,} more" if len(errors) > MAX_NAMED else ""
+        warnings.warn(
+            f"some scores could not be measured and are left out: {'; '.join(errors[:MAX_NAMED])}{more}",
+            DoubtWarning,
+            stacklevel=3,
+        )
+    if not any(len(part.targets) for part in parts):
+        raise WorkError(
+            "no score could be measured",
+            got=errors[0] if errors else "no pairs",
+            todo="see the errors of the jobs",
+        )

@@ -9,18 +9,23 @@ What holds of the pairs drawn for n tasks, nothing being measured before:
 
 * They depend on the set of the names and on the seed, not on the order of the tasks.
 * A larger number keeps all pairs of a smaller one with the same seed.
-* With n - 1 pairs or more (2 n - 2 entries), all tasks hang together.
+* With n - 1 pairs or more (2 n - 2 entries), the graph is connected.
 * The numbers of partners of two tasks differ by at most 1 up to half of all pairs, by at most 2 up to two
   thirds, and by a few more after that, where few pairs are left to choose from.
 * Every pair is as likely as every other one.
+
+The rounds of a tournament (the circle method) would never repeat a pair, but they cannot continue from known
+pairs, and as sums in a cyclic group they make a graph that mixes worse: among 1,491 tasks, the second
+eigenvalue of the normalised adjacency is 0.94 at 6 partners per task, where random rounds have 0.74.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, starmap
 from typing import Literal
 
 import numpy as np
@@ -89,7 +94,7 @@ class PairList:
         return 2 * len(self)
 
     def entries(self) -> tuple[Numbers, Numbers]:
-        """Give the sources and the targets: all pairs in one direction, then all in the other."""
+        """Return the sources and the targets: all pairs in one direction, then all in the other."""
         return np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
 
     def degrees(self, n_tasks: int) -> Numbers:
@@ -161,31 +166,118 @@ def choose_pairs(
 
 def draw(task_at: Numbers, n_pairs: int, *, known: PairList, seed: int) -> PairList:
     """Add pairs to the known ones; `task_at` has the task at each place of the draw."""
-    from robusttc.transfer.pair_rounds import draw_pairs
-
     n = len(task_at)
     place_of = np.empty(n, dtype=np.int64)
     place_of[task_at] = np.arange(n)
     places = np.sort(np.stack([place_of[known.first], place_of[known.second]]), axis=0)
     places = places[:, np.lexsort(places[::-1])]
-    drawn = draw_pairs(
-        n,
-        n_pairs - len(known),
-        known=(places[0], places[1]),
-        generator=numpy_generator(seed, "rounds of pairs"),
-    )
-    ends = np.sort(np.stack([task_at[drawn[0]], task_at[drawn[1]]]), axis=0)
-    codes = np.sort(np.concatenate([pair_codes(known, n), ends[0] * n + ends[1]]))
+    generator = numpy_generator(seed, "rounds of pairs")
+    rounds = draw_rounds(n, list(zip(*places.tolist(), strict=True)), generator)
+    new = list(islice(rounds, n_pairs - len(known)))
+    drawn = task_at[np.array(new, dtype=np.int64).reshape(-1, 2)]
+    ends = np.sort(drawn, axis=1)
+    codes = np.sort(np.concatenate([pair_codes(known, n), ends[:, 0] * n + ends[:, 1]]))
     return PairList(codes // n, codes % n)
 
 
+def draw_rounds(
+    n_tasks: int, known: Sequence[tuple[int, int]], generator: np.random.Generator
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs that are not known yet, without end; every beginning is balanced.
+
+    First the connected components are linked into a ring (of single tasks, where nothing is known yet), so
+    that the graph is connected. Then every round gives each task with the fewest partners one more.
+    """
+    partners: list[set[int]] = [{task} for task in range(n_tasks)]  # nobody is paired with itself
+
+    def connect(one: int, other: int) -> tuple[int, int]:
+        partners[one].add(other)
+        partners[other].add(one)
+        return one, other
+
+    for one, other in known:
+        connect(one, other)
+    yield from starmap(connect, link_components(partners, generator.permutation(n_tasks).tolist()))
+    while True:
+        order = generator.permutation(n_tasks).tolist()
+        level = min(map(len, partners)) + 1
+        needy = [task for task in order if len(partners[task]) < level]
+        # As many of them are paired with each other as would be if partners were drawn from all tasks: tasks
+        # that were added to a run are not an island among themselves.
+        n_inside = -(-(len(needy) ** 2) // n_tasks) // 2 * 2
+        others = [task for task in order if len(partners[task]) >= level]
+        matched, left = match_inside(needy[:n_inside], partners)
+        yield from starmap(connect, matched)
+        waiting = needy[n_inside:] + left
+        for pool in (others, order):
+            pool = sorted(pool, key=lambda task: len(partners[task]))
+            for task in waiting:
+                place = next((i for i, other in enumerate(pool) if other not in partners[task]), None)
+                # It may have become the partner of another one meanwhile.
+                if place is not None and len(partners[task]) < level:
+                    pool.append(pool.pop(place))  # the one that was just used comes last
+                    yield connect(task, pool[-1])
+            waiting = [task for task in waiting if len(partners[task]) < level]
+
+
+def link_components(partners: Sequence[set[int]], order: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the links of a ring of the connected components, through their tasks with the fewest partners.
+
+    Every other link comes first, so that each component has one before any has two; the one that closes the
+    ring comes last.
+    """
+    ranked = sorted(order, key=lambda task: len(partners[task]))
+    component_of: dict[int, int] = {}
+    members: list[list[int]] = []
+    for task in ranked:
+        if task not in component_of:
+            waiting = [task]
+            component_of[task] = len(members)
+            while waiting:
+                for other in partners[waiting.pop()].difference(component_of):
+                    component_of[other] = len(members)
+                    waiting.append(other)
+            members.append([])
+        members[component_of[task]].append(task)
+    n = len(members)
+    # Backwards the second time: of an odd number of components, the last one has no link yet.
+    links = [*range(0, n - 1, 2), *reversed(range(1, n - 1, 2)), *([n - 1] if n > 2 else [])]
+    return [(members[link][:2][-1], members[(link + 1) % n][0]) for link in links]
+
+
+def match_inside(tasks: list[int], partners: Sequence[set[int]]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Pair tasks with each other in their (random) order; return the pairs and who is left over."""
+    matched: list[tuple[int, int]] = []
+    left: list[int] = []
+    waiting = tasks[::-1]
+    while waiting:
+        task = waiting.pop()
+        place = next((i for i in reversed(range(len(waiting))) if waiting[i] not in partners[task]), None)
+        if place is None:
+            left.append(task)
+        else:
+            matched.append((task, waiting.pop(place)))
+    alone: list[int] = []
+    for one, other in zip(left[::2], left[1::2], strict=False):
+        # Two left over are partners already: they break up a pair of this round, and each takes one of it.
+        for place, (c, d) in enumerate(matched):
+            first, second = (c, d) if c not in partners[one] and d not in partners[other] else (d, c)
+            if first not in partners[one] and second not in partners[other]:
+                matched[place] = (one, first)
+                matched.append((other, second))
+                break
+        else:
+            alone += [one, other]
+    return matched, alone + left[len(left) // 2 * 2 :]
+
+
 def pair_codes(pairs: PairList, n_tasks: int) -> Numbers:
-    """Give each pair a number of its own, in the order of first and second."""
+    """Return each pair a number of its own, in the order of first and second."""
     return pairs.first * n_tasks + pairs.second
 
 
 def contains(codes: Numbers, wanted: Numbers) -> bool:
-    """Whether all wanted ones are among the sorted codes; `numpy.isin` would sort them once more."""
+    """Return whether all wanted ones are among the sorted codes; `numpy.isin` would sort them once more."""
     places = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
     return bool((codes[places] == wanted).all())
 

@@ -1,14 +1,8 @@
-"""What is to be measured, cut into units of work that any process can do and that can be stored one by one.
-
-There are two kinds of unit: the model of one task, and the block of scores of one source (its model, with all
-targets it is paired with). A unit depends on the plan alone, through seeds made from task names: not on the
-order of work, the number of workers, nor on which other pairs are measured.
-"""
+"""What is measured and how: the settings, the rows of every task, and the data that all jobs share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,72 +10,157 @@ from numpy.typing import NDArray
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
+from robusttc.models import TrainingSettings
+from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, Settings, check_params
 from robusttc.random import numpy_generator
-from robusttc.transfer.pairs import PairList
-from robusttc.transfer.settings import TransferSettings
 
-__all__ = ["TaskRows", "TransferPlan", "find_rows", "make_plan"]
+__all__ = [
+    "MEASURES",
+    "TaskRows",
+    "TransferPlan",
+    "TransferSettings",
+    "make_plan",
+    "seen_labels",
+    "select_rows",
+]
 
-Items = NDArray[np.int64]
-Codes = NDArray[np.int64]
+MEASURES = ("log_likelihood", "brier", "accuracy", "overlap")  # "accuracy" is the paper's
+POSITIVE = Number(0, excludes=("low",))
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "kind": (Choice(*MEASURES),),
+    "measure_width": (Integer(1), Nothing()),
+    "shrinkage": (Number(0, 1),),
+    "ridge": (POSITIVE,),
+    "classifier_c": (POSITIVE,),
+    "label_sets": (Choice("auto", "identical", "different"),),
+    "train_layer": (Boolean(),),
+}
+# Two vectors nearer than this, relative to their length, are of one input: encoders differ in the last bits.
+SAME_VECTOR = 1e-5
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSettings(Settings):
+    """What is measured, and how; checked when it is made, immutable.
+
+    Parameters
+    ----------
+    kind
+        ``log_likelihood`` (the default) and ``brier``: leave-one-out prediction of the target's rows of train
+        and valid by a ridge classifier on the source's narrow encoder. ``accuracy``: the paper's. With
+        different label sets, the accuracy on valid of a softmax classifier that was trained on train, on the
+        frozen encoder of the source; with identical label sets, the accuracy of the source's own model on
+        train. ``overlap``: the share of the target's rows whose text the source has too; needs no encoder.
+        Deviation: the paper has accuracy alone. A few dozen validation rows make it mostly noise.
+    measure_width
+        The largest dimension of the narrow encoder (a task with k labels has k - 1 directions). Wide encoders
+        serve every task alike; a narrow one must select. None measures with the encoder as it is.
+    shrinkage
+        How far the covariance within labels is shrunk towards its mean variance when the narrow encoder is
+        fitted, from 0 to 1.
+    ridge
+        The penalty of the ridge classifier, on features whose rows have a mean squared length of
+        `measure_width`.
+    classifier_c
+        The C of the softmax classifier (kind ``accuracy``): the larger, the less it is regularised.
+    label_sets
+        Which of the two definitions of ``accuracy`` is used: ``identical``, ``different``, or ``auto``, by
+        the tasks.
+    train_layer
+        Whether a layer is trained below the narrow encoder also where the encoder returns vectors, which does
+        not help. On words, and for kind ``accuracy``, one always is.
+    training
+        How a layer is trained.
+
+    Raises
+    ------
+    UsageError
+        If a value cannot be used.
+
+    Examples
+    --------
+    >>> TransferSettings(kind="brier").measure_width
+    6
+    """
+
+    kind: str = "log_likelihood"
+    measure_width: int | None = 6
+    shrinkage: float = 0.9
+    ridge: float = 1.0
+    classifier_c: float = 1.0
+    label_sets: str = "auto"
+    train_layer: bool = False
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        check_params({name: getattr(self, name) for name in CONSTRAINTS}, CONSTRAINTS)
+        if not isinstance(self.training, TrainingSettings):
+            raise UsageError(
+                "training cannot be used", got=quote(self.training), expected="a TrainingSettings"
+            )
+        # Plain numbers: equal settings must have equal fingerprints.
+        width = self.measure_width
+        object.__setattr__(self, "measure_width", None if width is None else int(width))
+        object.__setattr__(self, "train_layer", bool(self.train_layer))
+        for name in ("shrinkage", "ridge", "classifier_c"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    @property
+    def uses_leave_one_out(self) -> bool:
+        """Whether rows of train and valid are one pool, of which every row is left out once."""
+        return self.kind in ("log_likelihood", "brier")
 
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """The rows of a task that measuring may look at: train and valid, never test.
+    """The rows of a task that may be used for measuring: train and valid, never test.
 
     Attributes
     ----------
     name
         The name of the task.
     items
-        The place of each row among the frozen inputs, first those of train, then those of valid.
+        The position of each row's input, first those of train, then those of valid.
     codes
-        The label of each row: its place among the sorted labels that rows of train or valid have.
+        The label of each row: its position among the sorted labels that rows of train or valid have.
     n_train
         How many of the rows are of train.
     n_labels
-        How many labels there are; one that only test rows have does not count.
+        The number of labels; one that only test rows have does not count.
     order
-        The rows in an order that the seed and the name decide, for splitting them into halves or folds.
+        The rows in an order that depends on the seed and the name, for splitting them into halves.
     """
 
     name: str
-    items: Items
-    codes: Codes
+    items: Numbers
+    codes: Numbers
     n_train: int
     n_labels: int
-    order: NDArray[np.int64]
-
-    @property
-    def n_valid(self) -> int:
-        """How many of the rows are of valid."""
-        return len(self.items) - self.n_train
+    order: Numbers
 
 
 @dataclass(frozen=True, eq=False)
 class TransferPlan:
-    """Everything that the units of work need; see the module.
+    """Everything that the jobs share.
 
     Attributes
     ----------
     rows
         The rows of each task, in the order of the tasks.
     inputs
-        The frozen inputs of all distinct texts.
-    pairs
-        The pairs to measure.
+        The text features of all distinct texts.
     settings
         What is measured, and how.
     same_labels
-        Whether models are used on other tasks as they are, since all tasks have the same labels.
+        Whether models are applied to other tasks as they are, since all tasks have the same labels.
     seed
         The seed of the run.
     """
 
     rows: tuple[TaskRows, ...]
     inputs: FrozenInputs
-    pairs: PairList
     settings: TransferSettings
     same_labels: bool
     seed: int
@@ -91,48 +170,51 @@ class TransferPlan:
         """The names of the tasks."""
         return tuple(rows.name for rows in self.rows)
 
-    @cached_property
-    def targets(self) -> tuple[NDArray[np.int64], ...]:
-        """For each source, the targets to be measured, ascending."""
-        source, target = self.pairs.entries()
-        by_source = np.lexsort((target, source))
-        ends = np.cumsum(np.bincount(source, minlength=len(self.rows)))
-        return tuple(np.split(target[by_source], ends[:-1]))
-
     @property
     def trains_layers(self) -> bool:
-        """Whether every source trains a layer of its own, or is narrowed from the frozen vectors at once."""
+        """Whether every source trains a layer of its own, or uses the text features directly."""
         settings = self.settings
-        if settings.kind == "accuracy" or isinstance(self.inputs, WordInputs):
-            return True
-        return bool(settings.train_layer is True)
-
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The tasks that are the source of at least one score: these need a model."""
-        return tuple(task for task, targets in enumerate(self.targets) if len(targets))
+        return settings.kind == "accuracy" or settings.train_layer or isinstance(self.inputs, WordInputs)
 
 
-def find_rows(
-    task: Task, prepared: PreparedTasks, *, pooled: bool, seed: int, needs_valid: bool = True
-) -> TaskRows:
-    """Collect the rows of a task for measuring.
+def make_plan(
+    tasks: TaskSet, prepared: PreparedTasks, *, settings: TransferSettings, seed: int
+) -> TransferPlan:
+    """Return what the jobs share; of the inputs, those of train and valid alone.
 
-    Parameters
-    ----------
-    task
-        The task.
-    prepared
-        The frozen part of all tasks.
-    pooled
-        Whether train and valid are one pool of which rows are left out. Then a text that occurs again with
-        the same label counts once: else leaving one row out would leave its twin in. And a task without
-        valid rows is measured on train alone. If not pooled, such a task has a fifth of every label's
-        training rows held out in place of valid, drawn by the seed and the task's name.
-    seed
-        The seed of the run.
-    needs_valid
-        Whether valid rows are needed at all.
+    Raises
+    ------
+    DataError
+        If a task has too few labels, or identical label sets were asked for and are not there.
+    """
+    names_of = {seen_labels(task): task.name for task in tasks}
+    if settings.label_sets == "identical" and len(names_of) > 1:
+        first, second = list(names_of.values())[:2]
+        raise DataError(
+            "the tasks have different label sets, so a model cannot be used on another task as it is",
+            got=f"{quote(first)} and {quote(second)} differ",
+            todo="measure with label_sets='auto'",
+        )
+    identical = settings.kind == "accuracy" and settings.label_sets != "different" and len(names_of) == 1
+    rows: list[TaskRows] = []
+    for task in tasks:
+        train, valid = select_rows(task, settings, needs_valid=not identical, seed=seed)
+        rows.append(find_rows(task, train, valid, prepared, settings=settings, seed=seed))
+    used, places = np.unique(np.concatenate([each.items for each in rows]), return_inverse=True)
+    ends = np.cumsum([len(each.items) for each in rows])[:-1]
+    renumbered = tuple(
+        replace(each, items=items) for each, items in zip(rows, np.split(places, ends), strict=True)
+    )
+    return TransferPlan(renumbered, prepared.inputs.take(used), settings, identical, seed)
+
+
+def select_rows(
+    task: Task, settings: TransferSettings, *, needs_valid: bool, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of train and valid that measuring uses.
+
+    With leave-one-out a task without valid rows is measured on train alone. For ``accuracy`` such a task has
+    a fifth of every label's training rows held out in place of valid, drawn by the seed and its name.
 
     Raises
     ------
@@ -149,39 +231,14 @@ def find_rows(
             got=f"{len(train):,} training rows, labels: {names or 'none'}",
             todo="leave the task out, or give it rows of another label",
         )
-    if not pooled and needs_valid and not len(valid):
-        train, valid = hold_out(task, train, seed=seed)
-    # Numbered anew: a label that only test rows have must not change a score.
-    seen, codes = np.unique(task.label_codes[np.concatenate([train, valid])], return_inverse=True)
-    n_labels = len(seen)
-    items = prepared.items_of(task.name, np.concatenate([train, valid]))
-    n_train = len(train)
-    if pooled:
-        _, first = np.unique(items * n_labels + codes, return_index=True)
-        first.sort()  # the order of the rows stays
-        n_train = int(np.count_nonzero(first < n_train))
-        items, codes = items[first], codes[first]
-    order = numpy_generator(seed, "halves", [task.name]).permutation(len(items))
-    return TaskRows(task.name, items, codes, n_train, n_labels, order)
-
-
-def seen_labels(task: Task) -> tuple[str, ...]:
-    """Name the labels that rows of train or valid have."""
-    return tuple(task.label_names[code] for code in np.unique(task.label_codes[task.rows("train", "valid")]))
-
-
-def hold_out(task: Task, train: NDArray[np.intp], *, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Part the training rows of a task without valid rows: a fifth of every label that has two or more."""
+    if settings.uses_leave_one_out or not needs_valid or len(valid):
+        return train, valid
     shuffled = numpy_generator(seed, "hold out", [task.name]).permutation(train)
-    codes = task.label_codes[shuffled]
-    held: list[NDArray[np.intp]] = []
-    for code in np.unique(codes):
-        own = shuffled[codes == code]
-        if len(own) > 1:
-            held.append(own[: max(1, len(own) // 5)])
+    by_label = [shuffled[task.label_codes[shuffled] == code] for code in found]
+    held = [own[: max(1, len(own) // 5)] for own in by_label if len(own) > 1]
     if not held:
         raise DataError(
-            "the task has no valid rows, and one training row a label, so nothing can be held out",
+            "the task has no valid rows, and one training row per label, so nothing can be held out",
             where=f"task {quote(task.name)}",
             todo="give it valid rows, leave it out, or measure another kind than 'accuracy'",
         )
@@ -189,43 +246,47 @@ def hold_out(task: Task, train: NDArray[np.intp], *, seed: int) -> tuple[NDArray
     return np.setdiff1d(train, valid), valid
 
 
-def make_plan(
-    tasks: TaskSet,
+def find_rows(
+    task: Task,
+    train: NDArray[np.intp],
+    valid: NDArray[np.intp],
     prepared: PreparedTasks,
-    pairs: PairList,
     *,
     settings: TransferSettings,
     seed: int,
-) -> TransferPlan:
-    """Put together what the units of work need; of the inputs, those of train and valid alone.
+) -> TaskRows:
+    """Return the rows of a task with their inputs and labels.
 
-    Raises
-    ------
-    DataError
-        If a task has too few labels, or identical label sets were asked for and are not there.
+    With leave-one-out, an input that occurs again with the same label counts once: else its twin would
+    predict it. Inputs are compared as the encoder sees them, not by their letters.
     """
-    names_of = {seen_labels(task): task.name for task in tasks}
-    if settings.label_sets == "identical" and len(names_of) > 1:
-        first, second = list(names_of.values())[:2]
-        raise DataError(
-            "the tasks have different label sets, so a model cannot be used on another task as it is",
-            got=f"{quote(first)} and {quote(second)} differ",
-            todo="measure with label_sets='auto'",
-        )
-    if settings.train_layer is False and isinstance(prepared.inputs, WordInputs):
-        raise UsageError(
-            "words cannot be measured without a trained layer",
-            got="train_layer=False",
-            expected="'auto' or True with the encoder 'cnn'",
-        )
-    identical = settings.kind == "accuracy" and settings.label_sets != "different" and len(names_of) == 1
-    rows = [
-        find_rows(task, prepared, pooled=settings.is_left_out, needs_valid=not identical, seed=seed)
-        for task in tasks
-    ]
-    used, places = np.unique(np.concatenate([each.items for each in rows]), return_inverse=True)
-    ends = np.cumsum([len(each.items) for each in rows])[:-1]
-    renumbered = tuple(
-        replace(each, items=items) for each, items in zip(rows, np.split(places, ends), strict=True)
-    )
-    return TransferPlan(renumbered, prepared.inputs.take(used), pairs, settings, identical, seed)
+    both = np.concatenate([train, valid])
+    # Numbered anew: a label that only test rows have must not change a score.
+    seen, codes = np.unique(task.label_codes[both], return_inverse=True)
+    items, n_train = prepared.items_of(task.name, both), len(train)
+    if settings.uses_leave_one_out:
+        kept = first_of_twins(prepared.inputs.take(items), codes)
+        n_train = int(np.count_nonzero(kept < n_train))
+        items, codes = items[kept], codes[kept]
+    order = numpy_generator(seed, "halves", [task.name]).permutation(len(items))
+    return TaskRows(task.name, items, codes, n_train, len(seen), order)
+
+
+def first_of_twins(inputs: FrozenInputs, codes: Numbers) -> Numbers:
+    """Return the first row of every (input, label), in the order of the rows."""
+    if isinstance(inputs, WordInputs):
+        keys = [(words.tobytes(), code) for words, code in zip(inputs.tokens, codes.tolist(), strict=True)]
+        return np.sort(np.array(list({key: row for row, key in reversed(list(enumerate(keys)))}.values())))
+    matrix = inputs.matrix
+    # Equal vectors are neighbours when sorted by label and a random projection.
+    direction = numpy_generator(0, "twins").standard_normal(matrix.shape[1])
+    order = np.lexsort((matrix.astype(np.float64) @ direction, codes))
+    gap = np.abs(matrix[order[1:]] - matrix[order[:-1]]).max(axis=1)
+    tolerance = SAME_VECTOR * np.abs(matrix[order[1:]]).max(axis=1)
+    starts = np.r_[True, (gap > tolerance) | np.diff(codes[order]).astype(bool)]
+    return np.sort(np.minimum.reduceat(order, np.flatnonzero(starts)))
+
+
+def seen_labels(task: Task) -> tuple[str, ...]:
+    """Return the labels that rows of train or valid have."""
+    return tuple(task.label_names[code] for code in np.unique(task.label_codes[task.rows("train", "valid")]))

@@ -26,7 +26,7 @@ from robusttc.models import multiply_rows
 from robusttc.multitask.components import OwnModel
 from robusttc.run.explain.conflicting import CommonText
 from robusttc.run.explain.corresponding import CrossTables
-from robusttc.transfer.overlap import normalise_text
+from robusttc.transfer import normalise_text
 
 __all__ = ["Sample", "Texts", "ask_each_other", "choose_texts", "make_sample"]
 

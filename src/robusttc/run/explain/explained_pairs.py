@@ -10,7 +10,7 @@ import numpy as np
 
 from robusttc.clustering import fit_two_groups, pair_values
 from robusttc.run.similarity import Similarity
-from robusttc.scores import TransferScores, standardise_columns
+from robusttc.transfer import TransferScores, standardise_columns
 
 __all__ = ["Direction", "MeasuredPair", "find_pairs", "similarity_to_others"]
 

@@ -40,7 +40,7 @@ from robusttc.run.naming import digest_values
 from robusttc.run.places import MULTITASK, SCORES
 from robusttc.run.stages import encode_texts, in_stage
 from robusttc.run.store import RunStore
-from robusttc.scores import TransferScores, read_scores
+from robusttc.transfer import TransferScores, read_scores
 
 __all__ = ["AddResult", "Adding"]
 

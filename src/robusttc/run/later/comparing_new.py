@@ -20,11 +20,15 @@ from robusttc.run.later.partners import choose_partners
 from robusttc.run.later.placing import Placement, Placer
 from robusttc.run.places import SIMILARITY
 from robusttc.run.similarity import read_similarity
-from robusttc.scores import TransferScores
-from robusttc.transfer.measure import measure_transfer
-from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs
-from robusttc.transfer.plan import seen_labels
-from robusttc.transfer.settings import TransferSettings
+from robusttc.transfer import (
+    PairChoice,
+    PairList,
+    TransferScores,
+    TransferSettings,
+    choose_pairs,
+    measure_transfer,
+    seen_labels,
+)
 
 __all__ = ["Compared", "compare_new"]
 

@@ -15,8 +15,8 @@ from robusttc.run.records import FinishedUnit
 from robusttc.run.similarity import Similarity
 from robusttc.run.store import RunStore
 from robusttc.run.workers import as_score_rows
-from robusttc.transfer.units import STAGE as TRANSFER
-from robusttc.transfer.units import score_rows_of
+from robusttc.transfer import STAGE as TRANSFER
+from robusttc.transfer import score_rows_of
 
 __all__ = ["LEARNING", "find_units", "forget_names", "without_tasks"]
 

@@ -19,7 +19,7 @@ from robusttc.run.later.history import Change, read_partition, version_folder
 from robusttc.run.places import CLUSTERS, PAGE, SCORES, SUMMARY, VERSIONS
 from robusttc.run.store import RunStore
 from robusttc.run.summary import evaluation_of, read_summary
-from robusttc.scores import TransferScores
+from robusttc.transfer import TransferScores
 
 __all__ = [
     "Row",

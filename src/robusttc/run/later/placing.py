@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from robusttc.clustering import pair_values
 from robusttc.learning.calibration import fit_temperature, sharpen
 from robusttc.learning.logistic import fit_logistic, squash
-from robusttc.scores import TransferScores, row_means, standardise_columns
+from robusttc.transfer import TransferScores, row_means, standardise_columns
 
 __all__ = ["Placement", "Placer"]
 

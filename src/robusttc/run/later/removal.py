@@ -40,7 +40,7 @@ from robusttc.run.places import CLUSTERS, FEWSHOT, MULTITASK, SCORES, SIMILARITY
 from robusttc.run.similarity import read_similarity, write_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
-from robusttc.scores import read_scores
+from robusttc.transfer import read_scores
 
 __all__ = ["RemoveResult", "Removing", "take_back", "tell_removed", "wipe"]
 

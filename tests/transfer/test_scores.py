@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robusttc.errors import DataError, ScoresError, UnknownTaskError, UsageError
-from robusttc.scores import KINDS, ScoreReliability, TransferScores, read_scores
-from robusttc.scores.statistics import correlate, correlate_both_orders
+from robusttc.transfer import KINDS, ScoreReliability, TransferScores, read_scores
+from robusttc.transfer.reliability import correlate, correlate_both_orders
 
 NAN = float("nan")
 settings.register_profile("shared machine", deadline=None)
@@ -115,9 +117,9 @@ def test_bad_input_names_task_and_value(changes: dict[str, Any], parts: list[str
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "accuracyy"}, "unknown kind; got 'accuracyy'.*Did you mean 'accuracy'"),
-        ({"kind": 3}, "unknown kind; got 3"),
-        ({"duplicates": "mean"}, "unknown duplicates; got 'mean'; expected error, average"),
+        ({"kind": "accuracyy"}, "kind cannot be used; got 'accuracyy'.*Did you mean 'accuracy'"),
+        ({"kind": 3}, "kind cannot be used; got 3"),
+        ({"duplicates": "mean"}, "duplicates cannot be used; got 'mean'; expected 'error' or 'average'"),
     ],
 )
 def test_unknown_choices(changes: dict[str, Any], message: str) -> None:
@@ -126,7 +128,7 @@ def test_unknown_choices(changes: dict[str, Any], message: str) -> None:
 
 
 def test_scores_of_other_kinds_are_free() -> None:
-    assert KINDS == ("accuracy", "log_likelihood", "brier", "logme", "overlap", "other")
+    assert KINDS == ("accuracy", "log_likelihood", "brier", "overlap", "other")
     for kind in KINDS[1:]:
         assert make(score=[-3.5, 7.0, 1.0], kind=kind).score.tolist() == [-3.5, 7.0, 1.0]
 
@@ -292,9 +294,6 @@ def test_matrix_both_ways() -> None:
     np.testing.assert_array_equal(scores.to_matrix(), matrix)
     assert scores.n_examples is not None
     assert scores.n_examples.tolist() == [7] * 5
-    sparse = scores.as_sparse()
-    assert sparse.nnz == 5  # the score of 0 is stored
-    np.testing.assert_array_equal(sparse.toarray(), np.nan_to_num(matrix))
     masked = TransferScores.from_matrix(
         np.nan_to_num(matrix), NAMES, observed=~np.isnan(matrix), n_examples=7
     )
@@ -668,15 +667,6 @@ def test_round_trip_is_exact(scores: TransferScores) -> None:
     assert list(back.columns) == list(scores.columns)
 
 
-def test_round_trip_over_more_than_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("robusttc.scores.csv_files.ROWS_A_BLOCK", 3)
-    matrix = np.random.default_rng(0).normal(size=(5, 5))
-    matrix[2] = np.nan
-    scores = TransferScores.from_matrix(matrix, list("edcba"))
-    scores.write_csv(tmp_path / "scores.csv")
-    assert read_scores(tmp_path / "scores.csv") == scores
-
-
 def test_what_is_written(tmp_path: Path) -> None:
     make(task_names=["=1+1", 'a "b"', "c"], n_examples=[1, 2, 3], kind="accuracy").subset(
         ["=1+1", 'a "b"']
@@ -692,12 +682,12 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 
 def test_halves_are_written_where_they_are_there(tmp_path: Path) -> None:
-    scores = make(**HALVES, n_examples=[1, 2, 3], kind="logme")
+    scores = make(**HALVES, n_examples=[1, 2, 3], kind="overlap")
     scores.write_csv(tmp_path / "scores.csv")
     lines = (tmp_path / "scores.csv").read_text().splitlines()
     assert lines[:2] == [
         '"source","target","score","n","first_half","second_half","kind"',
-        '"acme","globex",0.5,1,0.25,0.75,"logme"',
+        '"acme","globex",0.5,1,0.25,0.75,"overlap"',
     ]
     assert read_scores(tmp_path / "scores.csv") == scores
     make().write_csv(tmp_path / "scores.csv")
@@ -719,7 +709,7 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("robusttc.scores.csv_files.os.fsync", fail)
+    monkeypatch.setattr("robusttc.files.os.fsync", fail)
     with pytest.raises(OSError, match="disk full"):
         make(score=[0, 0, 0]).write_csv(path)
     assert [file.name for file in tmp_path.iterdir()] == ["scores.csv"]
@@ -771,7 +761,7 @@ def test_kind_from_file_or_caller(tmp_path: Path) -> None:
     assert read_text(tmp_path, content).kind == "accuracy"
     assert read_text(tmp_path, content, kind="brier").kind == "brier"
     for options in ({"kind": "accuracyy"}, {"duplicates": "mean"}):
-        with pytest.raises(UsageError, match="unknown"):
+        with pytest.raises(UsageError, match="cannot be used"):
             read_text(tmp_path, content, **options)
 
 
@@ -801,13 +791,12 @@ HALVES_HEADER = "source,target,score,first_half,second_half\n"
         ("from,to,score\na,b,1\n", 1, "missing column 'source'; got columns 'from', 'to', 'score'"),
         ("source,target,score,score\na,b,1,1\n", 1, "the column 'score' is there 2 times"),
         ("source,target,score,n,n_examples\na,b,1,1,1\n", 1, "'n' and 'n_examples' are both there"),
-        ("from;to;value\na;b;1\n", 1, "only one field; got 'from;to;value'.*Put commas"),
+        ("from;to;value\na;b;1\n", None, "a row name is not a column name; got 'a'"),
         ("name\na\n", 1, "only one field"),
         (LONG + "b,a\n", 3, "ragged row.*got 2 fields; expected 3"),
         (LONG + "b,a,1,2\n", 3, "ragged row.*got 4 fields"),
         (LONG + "b,a,high\n", 3, "the score is not a number; got 'high'"),
         (LONG + 'b,a,"0,5"\n', 3, "the score is not a number; got '0,5'.*point, not a comma"),
-        (LONG + "b,a,nan\n", 3, "the score is not a number; got 'nan'"),
         (LONG + "b,a,1_0\n", 3, "the score is not a number; got '1_0'"),
         (LONG + "b,a,-inf\n", 3, "the score is not a finite number; got '-inf'"),
         (LONG + "b,a,1e999\n", 3, "the score is not a finite number"),
@@ -816,9 +805,9 @@ HALVES_HEADER = "source,target,score,first_half,second_half\n"
         (LONG + "b, ,1\n", 3, "the target has no name; got ' '"),
         (LONG + ",,\n", 3, "the source has no name"),
         (LONG + 'b,"a,1\nc,d,2\n', 3, "never closed"),
-        (LONG + 'b,"a"x,1\n', 3, "the quotes of this row are not right"),
+        (LONG + 'b,"a"x,1\n', 3, "the quotes of this row are wrong"),
         (LONG + f"b,{'x' * 140_000},1\n", 3, "a field is too long"),
-        ('source,"target,score\n', 1, "never closed"),
+        ('source,"target,score\n', 1, "cannot be read as CSV; got unexpected end"),
         ("source,target,score,n\na,b,1,-5\n", 2, "whole number, 0 or more; got '-5'"),
         ("source,target,score,n\na,b,1,1.5\n", 2, "whole number, 0 or more; got '1.5'"),
         ("source,target,score,n\na,b,1,many\n", 2, "whole number, 0 or more; got 'many'"),
@@ -846,9 +835,8 @@ HALVES_HEADER = "source,target,score,first_half,second_half\n"
             "two kinds.*got 'other'; expected 'brier'",
         ),
         ("source,target,score,kind\na,b,1,accuracy\nb,a,1.5,accuracy\n", 3, "out of its range; got 1.5"),
-        (LONG.encode() + b"b,\xe4,1\n", 3, "not UTF-8; got byte 0xe4 at column 3"),
+        (LONG.encode() + b"b,\xe4,1\n", 3, "csv:3:3: the line is not UTF-8.*got byte 0xe4"),
         (b"source,target,sc\xf6re\na,b,1\n", 1, "not UTF-8"),
-        (LONG.encode("utf-16"), 1, "not UTF-8; got byte 0xff"),
         (",a,b\na,1,2\nc,3,4\nb,1,1\n", 3, "a row name is not a column name; got 'c'"),
         (",a,b\na,1,2\n", None, "a column name is not a row name; got 'b'"),
         (",a,b\na,1,2\nb,1,1\na,1,1\n", 4, "a row name is there twice: line 2 has it too; got 'a'"),
@@ -888,3 +876,73 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(ScoresError, match=r"1 problem in the file of scores:\n.*cannot be read"):
             read_scores(path)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_delimiters_encodings_and_the_case_of_columns(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    text = "Source,TARGET,Score,N\nüa,b,0.5,10\nb,üa,0.75,\n".replace(",", delimiter)
+    scores = read_text(tmp_path, text.encode(encoding))
+    assert scores == TransferScores(
+        ["üa", "b"], source=[0, 1], target=[1, 0], score=[0.5, 0.75], n_examples=[10, 0]
+    )
+    square = ",üa,b\nüa,,0.5\nb,0.75,NaN\n".replace(",", delimiter)
+    again = read_text(tmp_path, square.encode(encoding))
+    np.testing.assert_array_equal(again.to_matrix(), scores.to_matrix())
+
+
+def test_nan_is_a_pair_that_was_not_measured(tmp_path: Path) -> None:
+    scores = read_text(tmp_path, "source,target,score,standard_error\na,b,0.5,0.1\nb,a,NaN,\nc,a,NA,nan\n")
+    assert scores.task_names == ("a", "b", "c")
+    assert (len(scores), scores.score[0]) == (1, 0.5)
+
+
+@given(any_scores())
+def test_frames_both_ways(scores: TransferScores) -> None:
+    assert TransferScores.from_frame(scores.to_frame()) == scores
+
+
+def test_frames_of_other_people() -> None:
+    pd = pytest.importorskip("pandas")
+    matrix = np.array([[NAN, 0.5], [0.75, NAN]])
+    square = pd.DataFrame(matrix, index=["a", "b"], columns=["a", "b"])
+    expected = TransferScores.from_matrix(matrix, ["a", "b"])
+    assert TransferScores.from_frame(square) == expected
+    assert TransferScores.from_frame(square, kind="accuracy").kind == "accuracy"
+    assert TransferScores.from_frame(square.loc[["b", "a"]]) == expected
+    long = pd.DataFrame({"Target": ["b", "a", "b"], "Source": ["a", "b", "b"], "score": [0.5, 0.75, None]})
+    assert TransferScores.from_frame(long) == expected
+    numbered = pd.DataFrame(matrix)
+    assert TransferScores.from_frame(numbered).task_names == ("0", "1")
+    with pytest.raises(ScoresError, match=r"DataFrame:iloc 1: the score is not a number; got 'high'"):
+        TransferScores.from_frame(long.assign(score=[0.5, "high", 1]))
+    with pytest.raises(ScoresError, match="missing column 'score'"):
+        TransferScores.from_frame(long[["Source", "Target"]])
+    with pytest.raises(UsageError, match="kind cannot be used"):
+        TransferScores.from_frame(long, kind="acuracy")
+
+
+def test_plot_and_html() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    scores = make(task_names=["a<b", "c", "d"])
+    axes = scores.plot(order=["c", "a<b"])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "a<b"]
+    assert scores.plot(axes) is axes
+    html = scores._repr_html_()
+    assert "<th>Scores</th><td>3 (33% of all pairs)</td>" in html
+    assert TransferScores(["a"], source=[], target=[], score=[])._repr_html_().startswith("<table>")
+
+
+def test_a_pair_that_differs_by_rounding_is_the_same() -> None:
+    later = make(score=[0.5 * (1 + 1e-13), 0.75, 1.0])
+    assert make().merged_with(later) == make()
+    assert later.merged_with(make()) == later
+
+
+def test_scores_need_neither_numba_nor_torch() -> None:
+    code = (
+        "import sys; from robusttc.transfer import TransferScores, read_scores\n"
+        "print([name for name in ('numba', 'torch', 'scipy', 'sklearn', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,19 +1,23 @@
-"""What the columns and rows of scores tell: standardised scores, and how far they can be trusted."""
+"""Column statistics of transfer scores, and how far the scores can be trusted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from robusttc.transfer.scores import TransferScores
 
 __all__ = [
     "ColumnStatistics",
     "ScoreReliability",
     "correlate",
     "correlate_both_orders",
+    "judge_scores",
     "row_means",
-    "share_of_rows",
     "standardise_columns",
 ]
 
@@ -25,10 +29,13 @@ TIE_OF_RANGE = 1e-10
 TIE_OF_SIZE = 1e-15
 MIN_PAIRS = 3  # a correlation over fewer says nothing
 
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """The columns of a sparse matrix, each with its mean and standard deviation.
+    """Mean and standard deviation of every column (target) of a sparse matrix.
 
     Attributes
     ----------
@@ -45,20 +52,21 @@ class ColumnStatistics:
         For each column, the distance (in standard deviations) below which two numbers are the same.
     """
 
-    count: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    count: Numbers
+    mean: Floats
+    deviation: Floats
     has_spread: NDArray[np.bool_]
-    standardised: NDArray[np.float64]
-    tie: NDArray[np.float64]
+    standardised: Floats
+    tie: Floats
 
 
 @dataclass(frozen=True)
 class ScoreReliability:
-    """How far scores can be trusted, judged by the scores themselves.
+    """How far scores can be trusted, from the scores themselves.
 
     Z is S with every column (target) standardised by its own mean and standard deviation; the diagonal and
-    columns without spread are left out.
+    columns without spread are left out. "Without donors" means without the main effect of the source (how
+    good it is for every target): row means are subtracted.
 
     Attributes
     ----------
@@ -66,26 +74,24 @@ class ScoreReliability:
         Correlation of Z_ij with Z_ji over the pairs measured both ways, every pair entered in both orders
         (so that the order of the tasks cannot matter). None with fewer than 3 such pairs or no spread.
     reciprocity_without_donors
-        The same for Z_ij minus the mean of row i: without the donor effect.
+        The same for Z_ij minus the mean of row i.
     donor_share
-        The share of the variance of Z that belongs to the source alone: some tasks serve all others well.
-        By the one-way analysis of variance with rows as groups, r rows, N entries, k_i entries in row i:
-        ``v = (MS_between - MS_within) / k0``, ``share = v / (v + MS_within)``, at least 0, where
-        ``k0 = (N - sum(k_i**2) / N) / (r - 1)``. The plain share of the row means would be large for pure
-        noise, about r / N; this is about 0. None where no row, or only one, has two entries.
+        The share of the variance of Z that belongs to the source alone, by the one-way analysis of variance
+        with r rows, N entries, k_i entries in row i: ``v = (MS_between - MS_within) / k0``,
+        ``share = v / (v + MS_within)``, at least 0, where ``k0 = (N - sum(k_i**2) / N) / (r - 1)``. The plain
+        share of the row means would be about r / N for pure noise; this is about 0. None where at most one
+        row has two entries.
     n_pairs
         The number of pairs measured both ways that were used.
     n_scores
         The number of scores that were used.
     split_half
-        Where the scores come with their two halves: the correlation between the halves over all scores, each
-        half standardised like Z by its own columns; columns without spread in either half are left out. This
-        is the plain (Pearson) correlation, without the correction of Spearman and Brown: it tells how
-        reliable one half is, and the whole score, with twice the examples, is more reliable than that. None
-        where there are no halves, fewer than 3 scores, or no spread.
+        Where the scores come with their two halves: the Pearson correlation between the halves over all
+        scores, each half standardised like Z. It is the reliability of half a score; see
+        `split_half_corrected` for that of a whole one. None without halves, with fewer than 3 scores, or
+        without spread.
     split_half_without_donors
-        The same where each half is taken minus its own row means: without the donor effect, which two halves
-        share even where they agree on nothing else. Not corrected either; see `split_half_corrected`.
+        The same where the row means of each half are subtracted.
 
     Examples
     --------
@@ -104,20 +110,13 @@ class ScoreReliability:
 
     @property
     def split_half_corrected(self) -> float | None:
-        """The reliability of the whole score by Spearman and Brown: 2r / (1 + r), r without donors.
-
-        None where there is no `split_half_without_donors`, or it is -1.
-        """
+        """The reliability of the whole score by Spearman and Brown: 2r / (1 + r), r without donors."""
         r = self.split_half_without_donors
         return None if r is None or r <= -1 else 2 * r / (1 + r)
 
 
 def standardise_columns(
-    target: NDArray[np.int64],
-    value: NDArray[np.float64],
-    *,
-    n_tasks: int,
-    size: NDArray[np.float64] | None = None,
+    target: Numbers, value: Floats, *, n_tasks: int, size: Floats | None = None
 ) -> ColumnStatistics:
     """Standardise the columns of a sparse matrix.
 
@@ -130,8 +129,8 @@ def standardise_columns(
     n_tasks
         The number of columns.
     size
-        For each column, the size of the numbers that the values were computed from, to tell spread from
-        rounding. None: the largest absolute value of the column.
+        For each column, the size of the numbers that the values were computed from, to distinguish spread
+        from rounding. None: the largest absolute value of the column.
     """
     count = np.bincount(target, minlength=n_tasks)
     lowest = np.full(n_tasks, np.inf)
@@ -144,8 +143,8 @@ def standardise_columns(
         size = np.maximum(np.abs(lowest), np.abs(highest))
     extent = highest - lowest
     has_spread = extent > CONSTANT * size
-    # From 0 to 1 within each column: a constant column gives exactly 0, and squares neither overflow nor
-    # vanish, whatever the unit of the scores is.
+    # From 0 to 1 within each column: a constant column becomes exactly 0, and squares neither overflow nor
+    # vanish, whatever the unit of the scores.
     unit = np.where(extent > 0, extent, 1.0)
     scaled = (value - lowest[target]) / unit[target]
     divisor = np.maximum(count, 1)
@@ -165,13 +164,58 @@ def standardise_columns(
     )
 
 
-def row_means(row: NDArray[np.int64], value: NDArray[np.float64], n_tasks: int) -> NDArray[np.float64]:
-    """Give the mean of each row over its entries; 0 for a row without any."""
+def row_means(row: Numbers, value: Floats, n_tasks: int) -> Floats:
+    """Return the mean of each row over its entries; 0 for a row without any."""
     return np.bincount(row, value, minlength=n_tasks) / np.maximum(np.bincount(row, minlength=n_tasks), 1)
 
 
-def correlate(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    """Give the plain (Pearson) correlation of standardised values; None where it says nothing."""
+def judge_scores(scores: TransferScores) -> ScoreReliability:
+    """Compute what `ScoreReliability` describes."""
+    n_tasks = scores.n_tasks
+    entries = np.flatnonzero(scores.off_diagonal)
+    columns = standardise_columns(scores.target[entries], scores.score[entries], n_tasks=n_tasks)
+    used = columns.has_spread[scores.target[entries]]
+    entries, z = entries[used], columns.standardised[used]
+    row = scores.source[entries]
+    Z, without_donors = np.full((2, len(scores)), np.nan)
+    Z[entries] = z
+    without_donors[entries] = z - row_means(row, z, n_tasks)[row]
+
+    pairs = scores.pairs()
+    both = (pairs.forward >= 0) & (pairs.backward >= 0)
+    both[both] = np.isfinite(Z[pairs.forward[both]] + Z[pairs.backward[both]])
+    forward, backward = pairs.forward[both], pairs.backward[both]
+    split_half, split_half_without_donors = compare_halves(scores)
+    return ScoreReliability(
+        reciprocity=correlate_both_orders(Z[forward], Z[backward]),
+        reciprocity_without_donors=correlate_both_orders(without_donors[forward], without_donors[backward]),
+        donor_share=share_of_rows(row, z, n_tasks),
+        n_pairs=len(forward),
+        n_scores=len(entries),
+        split_half=split_half,
+        split_half_without_donors=split_half_without_donors,
+    )
+
+
+def compare_halves(scores: TransferScores) -> tuple[float | None, float | None]:
+    """Correlate the two halves of the scores: as they are, and without row means."""
+    if scores.first_half is None or scores.second_half is None:
+        return None, None
+    entries, n_tasks = scores.off_diagonal, scores.n_tasks
+    source, target = scores.source[entries], scores.target[entries]
+    halves = [
+        standardise_columns(target, half[entries], n_tasks=n_tasks)
+        for half in (scores.first_half, scores.second_half)
+    ]
+    used = (halves[0].has_spread & halves[1].has_spread)[target]
+    row = source[used]
+    first, second = (half.standardised[used] for half in halves)
+    centred = [z - row_means(row, z, n_tasks)[row] for z in (first, second)]
+    return correlate(first, second), correlate(*centred)
+
+
+def correlate(one: Floats, other: Floats) -> float | None:
+    """Return the Pearson correlation of standardised values; None where there is too little spread."""
     if len(one) < MIN_PAIRS:
         return None
     one, other = one - one.mean(), other - other.mean()
@@ -181,8 +225,8 @@ def correlate(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | N
     return float(np.clip(one @ other / np.sqrt(variances[0] * variances[1]), -1.0, 1.0))
 
 
-def correlate_both_orders(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    """Correlate two directions, every pair entered in both orders; None where that says nothing."""
+def correlate_both_orders(one: Floats, other: Floats) -> float | None:
+    """Correlate two directions, every pair entered in both orders; None as in `correlate`."""
     if len(one) < MIN_PAIRS:
         return None
     mean = (one.mean() + other.mean()) / 2
@@ -193,7 +237,7 @@ def correlate_both_orders(one: NDArray[np.float64], other: NDArray[np.float64]) 
     return float(np.clip(one @ other / variance, -1.0, 1.0))
 
 
-def share_of_rows(row: NDArray[np.int64], z: NDArray[np.float64], n_tasks: int) -> float | None:
+def share_of_rows(row: Numbers, z: Floats, n_tasks: int) -> float | None:
     """Estimate the share of the variance that belongs to the rows; see `ScoreReliability`."""
     count = np.bincount(row, minlength=n_tasks)
     n_rows, n_entries = int(np.count_nonzero(count)), len(z)
@@ -202,6 +246,6 @@ def share_of_rows(row: NDArray[np.int64], z: NDArray[np.float64], n_tasks: int) 
     means = row_means(row, z, n_tasks)
     within = float(((z - means[row]) ** 2).sum()) / (n_entries - n_rows)
     between = float((count * (means - z.mean()) ** 2).sum()) / (n_rows - 1)
-    entries_a_row = (n_entries - float((count.astype(float) ** 2).sum()) / n_entries) / (n_rows - 1)
-    of_rows = max(0.0, (between - within) / entries_a_row)
+    entries_per_row = (n_entries - float((count.astype(float) ** 2).sum()) / n_entries) / (n_rows - 1)
+    of_rows = max(0.0, (between - within) / entries_per_row)
     return of_rows / (of_rows + within)

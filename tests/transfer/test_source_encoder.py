@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from robusttc.transfer.narrowing import discriminant_directions
+from robusttc.transfer.source_encoder import discriminant_projection
 
 Features = NDArray[np.float32]
 Codes = NDArray[np.int64]
@@ -49,7 +49,7 @@ def test_equals_the_generalised_eigenproblem(
     values, vectors = eigh(between, within)
     n_directions = min(n_labels - 1, dimension)
     values, vectors = values[::-1][:n_directions], vectors[:, ::-1][:, :n_directions]
-    found = discriminant_directions(features, codes, n_labels=n_labels, width=99, shrinkage=shrinkage)
+    found = discriminant_projection(features, codes, n_labels=n_labels, width=99, shrinkage=shrinkage)
     assert found.shape == (dimension, n_directions)
     assert found.dtype == np.float32
     # SciPy's vectors have length one by S_within; ours are as long as they tell.
@@ -64,14 +64,14 @@ def test_equals_the_generalised_eigenproblem(
 )
 def test_number_of_directions(width: int, n_labels: int, dimension: int, expected: int) -> None:
     features, codes = random_rows(0, n_labels=n_labels, dimension=dimension)
-    found = discriminant_directions(features, codes, n_labels=n_labels, width=width, shrinkage=0.9)
+    found = discriminant_projection(features, codes, n_labels=n_labels, width=width, shrinkage=0.9)
     assert found.shape == (dimension, expected)
 
 
 def test_fewer_directions_are_the_first_of_more() -> None:
     features, codes = random_rows(1)
-    all_of_them = discriminant_directions(features, codes, n_labels=4, width=3, shrinkage=0.5)
-    one = discriminant_directions(features, codes, n_labels=4, width=1, shrinkage=0.5)
+    all_of_them = discriminant_projection(features, codes, n_labels=4, width=3, shrinkage=0.5)
+    one = discriminant_projection(features, codes, n_labels=4, width=1, shrinkage=0.5)
     np.testing.assert_array_equal(one, all_of_them[:, :1])
     # The best is the one by which the labels differ most, in units of their spread.
     between, within = spreads(features, codes, 0.5)
@@ -81,8 +81,8 @@ def test_fewer_directions_are_the_first_of_more() -> None:
 
 def test_a_label_without_rows_changes_nothing() -> None:
     features, codes = random_rows(2, n_labels=3)
-    found = discriminant_directions(features, 2 * codes, n_labels=7, width=6, shrinkage=0.9)
-    expected = discriminant_directions(features, codes, n_labels=3, width=6, shrinkage=0.9)
+    found = discriminant_projection(features, 2 * codes, n_labels=7, width=6, shrinkage=0.9)
+    expected = discriminant_projection(features, codes, n_labels=3, width=6, shrinkage=0.9)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -93,7 +93,7 @@ def test_planted_direction_is_found(seed: int) -> None:
     planted /= np.linalg.norm(planted)
     codes = np.repeat([0, 1], 60)
     features = generator.normal(size=(120, 12)) + 6 * codes[:, None] * planted
-    found = discriminant_directions(
+    found = discriminant_projection(
         features.astype(np.float32), codes, n_labels=2, width=6, shrinkage=0.9
     ).ravel()
     assert abs(found @ planted) / np.linalg.norm(found) > 0.97
@@ -102,11 +102,11 @@ def test_planted_direction_is_found(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_order_of_rows_and_labels_does_not_matter(seed: int) -> None:
     features, codes = random_rows(seed)
-    expected = discriminant_directions(features, codes, n_labels=4, width=6, shrinkage=0.9)
+    expected = discriminant_projection(features, codes, n_labels=4, width=6, shrinkage=0.9)
     order = np.random.default_rng(seed).permutation(len(codes))
     renamed = np.array([2, 0, 3, 1])[codes]
     for rows, labels in ((features[order], codes[order]), (features, renamed)):
-        found = discriminant_directions(rows, labels, n_labels=4, width=6, shrinkage=0.9)
+        found = discriminant_projection(rows, labels, n_labels=4, width=6, shrinkage=0.9)
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
 
 
@@ -114,7 +114,7 @@ def test_order_of_rows_and_labels_does_not_matter(seed: int) -> None:
 def test_all_rows_of_a_label_equal(shrinkage: float) -> None:
     centres = np.array([[0.1, 2.0, 0.3], [5.1, 2.0, 0.3], [0.1, 2.0, 1.3]], dtype=np.float32)
     codes = np.repeat([0, 1, 2], 7)
-    found = discriminant_directions(centres[codes], codes, n_labels=3, width=6, shrinkage=shrinkage)
+    found = discriminant_projection(centres[codes], codes, n_labels=3, width=6, shrinkage=shrinkage)
     assert found.shape == (3, 2)
     assert np.isfinite(found).all()
     narrow = centres @ found
@@ -124,7 +124,7 @@ def test_all_rows_of_a_label_equal(shrinkage: float) -> None:
 
 def test_all_rows_equal_have_no_direction_but_do_no_harm() -> None:
     features, codes = np.full((6, 3), 0.1, dtype=np.float32), np.repeat([0, 1], 3)
-    found = discriminant_directions(features, codes, n_labels=2, width=6, shrinkage=0.9)
+    found = discriminant_projection(features, codes, n_labels=2, width=6, shrinkage=0.9)
     assert found.shape[0] == 3
     assert np.isfinite(found).all()
 
@@ -134,7 +134,7 @@ def test_no_shrinkage_with_few_rows(seed: int) -> None:
     """The covariance is singular then; what is found still tells the labels apart, in any order of rows."""
     generator = np.random.default_rng(seed)
     features, codes = generator.normal(size=(8, 20)).astype(np.float32), np.repeat([0, 1, 2], [3, 3, 2])
-    found = discriminant_directions(features, codes, n_labels=3, width=6, shrinkage=0.0)
+    found = discriminant_projection(features, codes, n_labels=3, width=6, shrinkage=0.0)
     assert found.shape == (20, 2)
     assert np.isfinite(found).all()
     narrow = features @ found
@@ -142,5 +142,5 @@ def test_no_shrinkage_with_few_rows(seed: int) -> None:
     distance = np.linalg.norm(narrow[:, None] - means, axis=2)
     assert (distance.argmin(axis=1) == codes).all()
     order = generator.permutation(8)
-    moved = discriminant_directions(features[order], codes[order], n_labels=3, width=6, shrinkage=0.0)
+    moved = discriminant_projection(features[order], codes[order], n_labels=3, width=6, shrinkage=0.0)
     np.testing.assert_allclose(moved, found, atol=1e-3 * np.abs(found).max())

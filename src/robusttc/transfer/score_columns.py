@@ -1,0 +1,211 @@
+"""Columns of transfer scores: conversion, checks that name task and value, order, and duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robusttc.errors import DataError, quote
+
+__all__ = [
+    "ENDS",
+    "HALVES",
+    "MAX_EXAMPLES",
+    "MAX_SCORE",
+    "Columns",
+    "as_floats",
+    "as_integers",
+    "average_duplicates",
+    "check_columns",
+    "check_names",
+    "duplicate_mask",
+    "is_task_name",
+    "refuse_duplicates",
+    "sort_columns",
+]
+
+ENDS = ("source", "target")
+HALVES = ("first_half", "second_half")  # both or neither
+MAX_SCORE = 1e150  # beyond, the square of a score overflows
+MAX_EXAMPLES = 2**53
+
+Columns = dict[str, NDArray[Any]]
+
+
+def check_names(task_names: Sequence[str]) -> tuple[str, ...]:
+    """Refuse task names that are empty, not strings, or not unique."""
+    if isinstance(task_names, str):
+        raise DataError("the task names are one string", got=quote(task_names), expected="a list of names")
+    names = tuple(task_names)
+    if not names:
+        raise DataError("there are no tasks", expected="at least one task name")
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if not is_task_name(name):
+            raise DataError(
+                "the name of a task is not usable",
+                where=f"task {number}",
+                got=quote(name),
+                expected="a non-empty string of Unicode text",
+            )
+        if name in seen:
+            raise DataError("two tasks have the same name", got=quote(name), expected="unique names")
+        seen.add(name)
+    return names
+
+
+def is_task_name(name: object) -> bool:
+    """Return whether a value can name a task: a string that is not blank and can be written as UTF-8."""
+    if not isinstance(name, str) or not name.strip():
+        return False
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def as_integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Return the caller's values as a new array of whole numbers; refuse any other numbers."""
+    array = np.array(values)
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    # NumPy makes floats of whole numbers that it finds too large, so those are refused here too.
+    if (
+        array.dtype.kind not in "iu"
+        or array.ndim != 1
+        or (array.dtype.kind == "u" and array.max() > MAX_EXAMPLES)
+    ):
+        got = f"{array.dtype} of shape {array.shape}"
+        raise DataError(f"{name} cannot be used", got=got, expected="a list of whole numbers")
+    return array.astype(np.int64)
+
+
+def as_floats(name: str, values: ArrayLike, *, n_dimensions: int = 1) -> NDArray[np.float64]:
+    """Return the caller's values as a new array of floats; refuse what is not a number."""
+    try:
+        array = np.array(values)
+        if array.dtype.kind not in "iuf" or array.ndim != n_dimensions:
+            raise ValueError(f"{array.dtype} of shape {array.shape}")
+    except ValueError as error:
+        expected = "a list of numbers" if n_dimensions == 1 else "a square matrix of numbers"
+        raise DataError(f"{name} cannot be used", got=str(error), expected=expected) from None
+    return array.astype(np.float64)
+
+
+def check_columns(names: tuple[str, ...], columns: Columns, kind: str) -> None:
+    """Refuse columns that are not scores, naming tasks and value."""
+    given = [name for name in HALVES if name in columns]
+    if len(given) == 1:
+        raise DataError(
+            "only one of the two halves of the scores is given",
+            got=given[0],
+            expected=" and ".join(HALVES),
+            todo="give both, or neither",
+        )
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        got = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise DataError("the columns of the scores differ in length", got=got, expected="equal lengths")
+    finite = "a finite number"
+    rules: list[tuple[str, float, float, str, str]] = [  # name, low, high, what is wrong, what is expected
+        *(
+            (
+                end,
+                0,
+                len(names) - 1,
+                f"the {end} is not the number of a task",
+                f"from 0 to {len(names) - 1:,}",
+            )
+            for end in ENDS
+        ),
+        ("score", -MAX_SCORE, MAX_SCORE, "a score is not a finite number", finite),
+        ("n_examples", 0, MAX_EXAMPLES, "a number of examples cannot be used", "0 (not known) or more"),
+        ("standard_error", 0, MAX_SCORE, "a standard error cannot be used", f"{finite}, 0 or more"),
+        *(
+            (half, -MAX_SCORE, MAX_SCORE, f"the {half} of a score is not a finite number", finite)
+            for half in given
+        ),
+    ]
+    if kind == "accuracy":
+        expected = "from 0 to 1, or another kind of score"
+        rules.insert(3, ("score", 0, 1, "an accuracy is out of its range", expected))
+    for name, low, high, what, expected in rules:
+        if name not in columns:
+            continue
+        bad = ~((columns[name] >= low) & (columns[name] <= high))
+        if bad.any():
+            place = int(np.argmax(bad))
+            ends = [columns[end][place] for end in ENDS]
+            shown = [quote(names[end]) if 0 <= end < len(names) else f"task number {end}" for end in ends]
+            more = int(np.count_nonzero(bad)) - 1
+            raise DataError(
+                what,
+                where=f"score {place}, {shown[0]} → {shown[1]}",
+                got=f"{columns[name][place]}" + (f" (and {more:,} more such scores)" if more else ""),
+                expected=expected,
+            )
+
+
+def sort_columns(columns: Columns, n_tasks: int) -> Columns:
+    """Return the scores in the order of (source, target)."""
+    keys = columns["source"] * n_tasks + columns["target"]
+    if np.all(keys[1:] >= keys[:-1]):
+        return columns
+    order = np.argsort(keys, kind="stable")
+    return {name: column[order] for name, column in columns.items()}
+
+
+def duplicate_mask(columns: Columns) -> NDArray[np.bool_]:
+    """Return which of the sorted scores are of the same pair as the score before."""
+    is_again = np.zeros(len(columns["score"]), dtype=np.bool_)
+    source, target = columns["source"], columns["target"]
+    is_again[1:] = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
+    return is_again
+
+
+def refuse_duplicates(names: tuple[str, ...], columns: Columns) -> None:
+    """Refuse a pair that was measured twice, naming tasks and values."""
+    is_again = duplicate_mask(columns)
+    if is_again.any():
+        place = int(np.argmax(is_again))
+        source, target = names[columns["source"][place]], names[columns["target"][place]]
+        raise DataError(
+            "a pair has more than one score",
+            where=f"{quote(source)} → {quote(target)}",
+            got=" and ".join(
+                ", ".join(f"{name} {column[m]}" for name, column in columns.items() if name not in ENDS)
+                for m in (place - 1, place)
+            ),
+            expected="one score per pair",
+            todo='leave out all but one, or average them: TransferScores(..., duplicates="average")',
+        )
+
+
+def average_duplicates(columns: Columns) -> Columns:
+    """Replace the scores of a pair that was measured more than once by their mean."""
+    is_again = duplicate_mask(columns)
+    if not is_again.any():
+        return columns
+    first = np.flatnonzero(~is_again)
+    group = np.cumsum(~is_again) - 1
+    n_examples = columns.get("n_examples", np.zeros(len(is_again), dtype=np.int64))
+    known = np.minimum.reduceat(n_examples, first) > 0
+    weight = np.where(known[group], n_examples, 1).astype(np.float64)
+    weight /= np.add.reduceat(weight, first)[group]
+    averaged: Columns = {end: columns[end][first] for end in ENDS}
+    for name in ("score", *HALVES):
+        if name in columns:
+            # From the lowest score on, and never above the highest: the mean of equal scores is that score.
+            lowest, highest = (reduce.reduceat(columns[name], first) for reduce in (np.minimum, np.maximum))
+            above = np.add.reduceat(weight * (columns[name] - lowest[group]), first)
+            averaged[name] = np.minimum(lowest + above, highest)
+    if "n_examples" in columns:
+        averaged["n_examples"] = np.where(known, np.add.reduceat(n_examples, first), 0)
+    if "standard_error" in columns:
+        squares = (weight * columns["standard_error"]) ** 2
+        averaged["standard_error"] = np.sqrt(np.add.reduceat(squares, first))
+    return averaged
