@@ -215,7 +215,7 @@ def estimate_cost(
         encoder=chosen.name,
         **known,
         n_texts_to_encode=n_to_encode,
-        seconds_frozen=encoding + planning + (loading if isinstance(encoder, str) else 0.0),
+        seconds_frozen=encoding + planning + (loading if n_to_encode and isinstance(encoder, str) else 0.0),
         seconds_models=models / together,
         seconds_pairs=scoring / together + (WORKER_SECONDS if n_workers > 1 else 0.0),
         memory_bytes=estimate_memory(plan, known["n_scores"], len(texts), n_to_encode, int(n_workers)),
