@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.report import print_table
 
-PARTS = ("models",)
+PARTS = ("data", "encoders", "models", "transfer")
 
 
 def main() -> None:

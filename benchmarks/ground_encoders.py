@@ -1,16 +1,10 @@
-"""What encoding costs: every encoder, sentence-transformers as it comes, and version 0.1.
+"""The part ``encoders`` of `benchmarks.ground`: every encoder on 2,000 distinct texts of bots175.
 
-``python -m benchmarks.ground_encoders`` measures on 2,000 distinct texts of bots175, in processes of their
-own, with one thread; the figures are CPU seconds, the best of three. ``--old FOLDER`` also measures the
-sentence encoder of version 0.1, from a checkout of it. Requirements, where both sides are measured:
-
-* 2,000 distinct texts: at most 1.05 times version 0.1;
-* one text, warm: at most 1.1 times ``SentenceTransformer.encode``.
+Every encoder is measured in a process of its own with an empty cache, which is this module run as a script.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -24,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import find_data, print_table
+from benchmarks.report import find_data
 
 ROOT = Path(__file__).parents[1]
 N_TEXTS, N_SINGLE, N_RUNS = 2_000, 50, 3
-MAX_RATIO_OLD, MAX_RATIO_LIBRARY = 1.05, 1.1
 WAYS = ("sentence", "library", "static", "multilingual", "both")
 THREADS = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "RAYON")}
 
@@ -87,7 +80,7 @@ def measure_apart(way: str, texts_file: Path, source: Path) -> dict[str, float]:
     """Measure one way in a new process, with an empty cache, on the package in `source`."""
     with tempfile.TemporaryDirectory() as cache:
         result = subprocess.run(
-            [sys.executable, __file__, "--child", way, "--texts", str(texts_file)],
+            [sys.executable, __file__, way, str(texts_file)],
             env={
                 **os.environ,
                 **THREADS,
@@ -117,46 +110,25 @@ def measure_encoders(old: Path | None = None) -> dict[str, dict[str, float]]:
     return found
 
 
-def find_failures(found: dict[str, dict[str, float]]) -> list[str]:
-    """Return the requirements that are not met."""
-    failures = []
-    one = found["sentence"]["single"] / found["library"]["single"]
-    if one > MAX_RATIO_LIBRARY:
-        failures.append(f"one text takes {one:.2f} times as long as the library's own encode")
-    if "old" in found:
-        many = found["sentence"]["many"] / found["old"]["many"]
-        if many > MAX_RATIO_OLD:
-            failures.append(f"{N_TEXTS:,} texts take {many:.2f} times as long as in version 0.1")
-    return failures
-
-
-def main() -> int:
-    """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--old", type=Path, help="a checkout of version 0.1")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--texts", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        print(json.dumps(measure_here(arguments.child, json.loads(arguments.texts.read_text()))))
-        return 0
-    found = measure_encoders(arguments.old)
-    rows = [
-        [
-            way,
-            f"{values['many']:.2f}",
-            f"{N_TEXTS / values['many']:,.0f}",
-            f"{1e3 * values['single']:.2f}",
-            f"{values['first']:.1f}",
-        ]
-        for way, values in found.items()
-    ]
-    print_table(["encoder", "s for 2,000 texts", "texts/s", "ms for one", "s at first use"], rows)
-    failures = find_failures(found)
-    for failure in failures:
-        print(f"NOT MET: {failure}")
-    return 1 if failures else 0
+def measure(old: Path | None) -> list[list[str]]:
+    """Return the rows of the table; the plain way is the library's own `encode`."""
+    found = measure_encoders(old)
+    new, plain, before = found["sentence"], found["library"], found.get("old")
+    rows = []
+    for what, part, scale in (("2,000 texts, s", "many", 1.0), ("one text, warm, ms", "single", 1e3)):
+        was = "" if before is None else f"{scale * before[part]:.2f}"
+        ratio = "" if before is None else f"{before[part] / new[part]:.2f}"
+        rows.append(
+            [f"sentence, {what}", f"{scale * new[part]:.2f}", f"{scale * plain[part]:.2f}", was, ratio]
+        )
+    for way in ("static", "multilingual", "both"):
+        values = found[way]
+        rows.append([f"{way}, 2,000 texts, s", f"{values['many']:.2f}", "", "", ""])
+        rows.append([f"{way}, one text, warm, ms", f"{1e3 * values['single']:.2f}", "", "", ""])
+    rows.append(["static, first use, s", f"{found['static']['first']:.1f}", "", "", ""])
+    return rows
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # A process of its own that measures one way: see `measure_apart`.
+    print(json.dumps(measure_here(sys.argv[1], json.loads(Path(sys.argv[2]).read_text()))))

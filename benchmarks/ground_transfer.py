@@ -6,7 +6,6 @@ the cache, so what is timed is measuring.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -18,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import find_data, print_table
+from benchmarks.report import find_data
 
 SETS = ("bots175", "diverse")
-HEADER = ["what", "new", "plain way", "old", "ratio"]
 RELIABILITY = ("split_half_without_donors", "reciprocity_without_donors")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -69,7 +67,7 @@ def compare(
 def run(source: Path, root: Path, name: str, n_tasks: int | None, out: Path) -> dict[str, Any]:
     """Measure one version in a process of its own."""
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join([str(source), str(root)])}
-    command = [sys.executable, __file__, "--run", name, str(n_tasks or 0), str(out)]
+    command = [sys.executable, __file__, name, str(n_tasks or 0), str(out)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -91,19 +89,6 @@ def measure_here(name: str, n_tasks: int, out: Path) -> dict[str, Any]:
     return {"cpu": seconds, **{part: getattr(found, part) for part in RELIABILITY}}
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--old", type=Path, help="a checkout of version 0.1")
-    parser.add_argument("--tasks", type=int, help="only the first so many tasks of each set")
-    parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.run is not None:
-        name, n_tasks, out = arguments.run
-        print(json.dumps(measure_here(name, int(n_tasks), Path(out))))
-    else:
-        print_table(HEADER, measure(arguments.old, arguments.tasks))
-
-
 if __name__ == "__main__":
-    main()
+    # A process of its own that measures one version: see `run`.
+    print(json.dumps(measure_here(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
