@@ -54,7 +54,7 @@ def keep_few(task: Task) -> Task:
         "aside" if split == "train" and text not in kept else split
         for text, split in zip(task.texts, task.splits, strict=True)
     ]
-    few = task.with_splits(splits)
+    few = task.with_splits(splits, other_splits=["aside"])
     assert 12 <= len(few.rows("train")) < len(task.rows("train"))
     return few
 
@@ -182,7 +182,10 @@ def test_the_value_of_the_best_mean_is_chosen() -> None:
 def test_without_validation_rows_the_default_counts() -> None:
     tasks, vectors = direction_tasks(3)
     tasks = TaskSet(
-        task.with_splits(["aside" if split == "valid" else split for split in task.splits]) for task in tasks
+        task.with_splits(
+            ["aside" if split == "valid" else split for split in task.splits], other_splits=["aside"]
+        )
+        for task in tasks
     )
     baseline = LogisticRegressionBaseline(encoder_of(vectors)).fit(tasks)
     assert (baseline.value_, baseline.tuning_) == (30.0, {})

@@ -44,7 +44,7 @@ def few(task: Task, *, per_label: int = 2) -> Task:
     splits = [
         "aside" if split == "train" and row not in kept else split for row, split in enumerate(task.splits)
     ]
-    return task.with_splits(splits)
+    return task.with_splits(splits, other_splits=["aside"])
 
 
 @every_baseline

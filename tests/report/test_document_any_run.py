@@ -21,7 +21,7 @@ from robusttc.run.later.history import Change
 from robusttc.stats import mean_interval, share_interval
 
 NAMES = st.lists(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip),
     min_size=1,
     max_size=9,
     unique=True,

@@ -28,7 +28,7 @@ sys.path.append(str(Path(__file__).parents[1] / "run"))
 import tiny_run
 
 Out = pytest.CaptureFixture[str]
-NASTY = '</script> "it\'s" $(x) 😀\nnew line'
+NASTY = '</script> "it\'s" $(x) 😀'
 
 
 @pytest.fixture
@@ -178,6 +178,6 @@ def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Pa
     assert main(["report", str(folder)]) == 3
     assert "1 task could not be learned: unfit." not in capsys.readouterr().err
     content = (folder / "report.html").read_text(encoding="utf-8")
-    assert NASTY.partition("\n")[0] not in content
+    assert NASTY not in content
     assert main(["report", str(folder), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["matrices"] is None

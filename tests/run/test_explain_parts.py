@@ -231,7 +231,7 @@ def test_conflicts_in_words() -> None:
 
 
 def test_the_page_survives_any_name() -> None:
-    odd = "[bold]\x1b[31m東京 " + "long " * 30
+    odd = "[bold]東京 " + "long " * 30
     half = share_interval(5, 9)
     figures = TaskFigures(odd, 0, 9, half, half, half, half, Estimate(-0.2, -0.3, -0.1, 9))
     task = Task(odd, ["t1", "t2", "t3", "t4"], [odd, odd, "y", "y"])

@@ -228,14 +228,14 @@ class Task:
             self.may_share,
         )
 
-    def with_splits(self, splits: Sequence[str]) -> Task:
-        """Return the same rows with other splits."""
+    def with_splits(self, splits: Sequence[str], *, other_splits: Sequence[str] = ()) -> Task:
+        """Return the same rows with other splits, `other_splits` and those of the task being allowed."""
         return Task(
             self.name,
             self.texts,
             self.labels.tolist(),
             splits,
-            other_splits=self.split_names[len(SPLITS) :],
+            other_splits=[*self.split_names, *other_splits],
             may_share=self.may_share,
         )
 
