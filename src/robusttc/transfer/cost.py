@@ -170,6 +170,7 @@ def estimate_cost(
 
     Examples
     --------
+    >>> from robusttc.data import Task
     >>> rows = (["hello", "good morning", "bye", "see you"], ["greet", "greet", "leave", "leave"])
     >>> cost = estimate_cost(TaskSet([Task("a", *rows), Task("b", *rows)]), encoder="cnn")
     >>> cost.n_scores, cost.n_texts, cost.seconds < 60

@@ -52,6 +52,7 @@ def text_overlap(tasks: TaskSet, *, splits: Sequence[str] = ("train", "valid")) 
 
     Examples
     --------
+    >>> from robusttc.data import Task
     >>> a = Task("a", ["Hi!", "bye"], ["x", "y"])
     >>> b = Task("b", ["hi", "hi", "hi?", "yes"], ["x", "x", "x", "y"])
     >>> text_overlap(TaskSet([a, b])).tolist()
