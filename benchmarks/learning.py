@@ -26,7 +26,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--records", type=Path, default=Path("learning-records.json"))
     parser.add_argument("--split", choices=("valid", "test"), default="test", help="of multi-task learning")
-    parser.add_argument("--tuned", type=Path, help="the folder of fine-tuned encoders, else the user's cache")
     arguments = parser.parse_args()
     records = Records(arguments.records)
     multitask = {"seeds": arguments.seeds, "split": arguments.split, "only": arguments.only}
@@ -36,7 +35,6 @@ def main() -> None:
             encoder="sentence",
             seeds=arguments.seeds,
             only=arguments.only,
-            tuned_folder=arguments.tuned,
         )
     if "multi-task" in arguments.part:
         learning_multitask.measure(records, data="bots175", encoder="sentence", **multitask)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -129,7 +128,6 @@ def measure(
     encoder: str,
     seeds: int,
     only: list[str] | None = None,
-    tuned_folder: Path | None = None,
 ) -> None:
     """Make all records of one encoder that are not there yet."""
     tasks = load_set("bots175")
@@ -144,13 +142,10 @@ def measure(
         return cache[seed]
 
     def tuned(seed: int) -> SentenceEncoder:
-        from robusttc.encoders.fine_tuning import fine_tune
+        from robusttc.encoders import fine_tune
         from robusttc.learning.label_words import name_as_text
 
-        folder = None if tuned_folder is None else tuned_folder / str(seed)
-        return fine_tune(
-            SentenceEncoder(device="cpu"), sources, seed=seed, folder=folder, label_texts=name_as_text
-        )
+        return fine_tune(SentenceEncoder(device="cpu"), sources, seed=seed, label_texts=name_as_text)
 
     for way, fit in ways(sources, encoder, groups, tuned if encoder == "sentence" else None).items():
         if only and way not in only:

@@ -235,7 +235,7 @@ def test_a_process_loads_a_model_once(tiny_folder: Path) -> None:
     first, second = tiny(tiny_folder), tiny(tiny_folder)
     assert first.load() is second.load()
     name = "encoder.layer.1.output.dense.bias"
-    changed = tiny(tiny_folder, changes={name: np.ones(32, dtype=np.float32)})
+    changed = tiny(tiny_folder, weight_delta={name: np.ones(32, dtype=np.float32)})
     assert changed.load() is not first.load()
     del first, second
     gc.collect()
@@ -244,8 +244,8 @@ def test_a_process_loads_a_model_once(tiny_folder: Path) -> None:
 
 def test_changed_weights_change_the_vectors_and_the_fingerprint(tiny_folder: Path) -> None:
     name = "encoder.layer.1.output.dense.bias"
-    changes = {name: np.random.default_rng(0).normal(size=32).astype(np.float32)}
-    plain, changed = tiny(tiny_folder), tiny(tiny_folder, changes=changes)
+    delta = {name: np.random.default_rng(0).normal(size=32).astype(np.float32)}
+    plain, changed = tiny(tiny_folder), tiny(tiny_folder, weight_delta=delta)
     assert changed.base_fingerprint == plain.fingerprint != changed.fingerprint
     vectors = changed.encode(["Where is my parcel?"])
     assert np.abs(vectors - plain.encode(["Where is my parcel?"])).max() > 0.01
@@ -254,11 +254,11 @@ def test_changed_weights_change_the_vectors_and_the_fingerprint(tiny_folder: Pat
     assert isinstance(again, SentenceEncoder)
     np.testing.assert_allclose(again.encode(["Where is my parcel?"]), vectors, atol=1e-6)
     # Other weights, weights of another model, and none at all.
-    for wrong in ({name: changes[name] + 1}, {"nowhere": changes[name]}, {}):
+    for wrong in ({name: delta[name] + 1}, {"nowhere": delta[name]}, {}):
         with pytest.raises(StoreError, match="not the one that this was trained with"):
             load_encoder(settings, wrong)
     with pytest.raises(DataError, match="nowhere"):
-        tiny(tiny_folder, changes={"nowhere": changes[name]}).load()
+        tiny(tiny_folder, weight_delta={"nowhere": delta[name]}).load()
 
 
 def test_fingerprint_is_of_the_contents(tiny_folder: Path, tmp_path: Path) -> None:

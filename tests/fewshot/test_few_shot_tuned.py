@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import DenseInputs, PairedEncoder, SentenceEncoder, fine_tuning
-from robusttc.encoders.fine_tuning_settings import FineTuningSettings
+from robusttc.encoders import DenseInputs, FineTuningSettings, PairedEncoder, SentenceEncoder, fine_tuning
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import default_settings
 from robusttc.fewshot.support_set import find_tuning
@@ -30,13 +29,13 @@ def make_task(name: str, place: str) -> Task:
 
 
 @pytest.fixture
-def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TaskSet:
+def sources(monkeypatch: pytest.MonkeyPatch) -> TaskSet:
     """Give sources, and see to it that tuning takes two steps."""
     tune = fine_tuning.fine_tune
 
     def tune_briefly(encoder: SentenceEncoder, tasks: TaskSet, **options: Any) -> SentenceEncoder:
         settings = FineTuningSettings(steps=2, trained_layers=1)
-        return tune(encoder, tasks, settings=settings, folder=tmp_path / "tuned", **options)
+        return tune(encoder, tasks, settings=settings, **options)
 
     monkeypatch.setattr(fine_tuning, "fine_tune", tune_briefly)
     places = {"a": "harbour", "b": "museum", "c": "station"}

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import SentenceEncoder, fine_tuning
-from robusttc.encoders.fine_tuning_settings import FineTuningSettings
+from robusttc.encoders import FineTuningSettings, SentenceEncoder, fine_tuning
 from robusttc.learning.label_words import name_as_text
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
@@ -42,7 +41,7 @@ def test_tuning_sees_only_tasks_that_may_share(monkeypatch: pytest.MonkeyPatch, 
     def tune_briefly(encoder: SentenceEncoder, tasks: TaskSet, **options: Any) -> SentenceEncoder:
         asked.update(options, names=tasks.names)
         settings = FineTuningSettings(steps=2, trained_layers=1)
-        return tune(encoder, tasks, settings=settings, folder=tmp_path / "tuned", **options)
+        return tune(encoder, tasks, settings=settings, **options)
 
     monkeypatch.setattr(fine_tuning, "fine_tune", tune_briefly)
     model = ClusterMultiTask(tune="encoder", settings=QUICK, random_state=5, n_random=0)

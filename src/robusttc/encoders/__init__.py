@@ -18,6 +18,7 @@ from robusttc.encoders.base import (
 from robusttc.encoders.cache import VectorCache, default_cache_folder
 from robusttc.encoders.cnn import CnnEncoder, WordEncoder
 from robusttc.encoders.features import FeatureEncoder
+from robusttc.encoders.fine_tuning import FineTuningSettings, fine_tune
 from robusttc.encoders.multilingual import MultilingualEncoder
 from robusttc.encoders.paired import PairedEncoder
 from robusttc.encoders.parallel import encode_with
@@ -31,6 +32,7 @@ __all__ = [
     "DenseInputs",
     "Encoder",
     "FeatureEncoder",
+    "FineTuningSettings",
     "FrozenInputs",
     "MultilingualEncoder",
     "PairedEncoder",
@@ -46,6 +48,7 @@ __all__ = [
     "default_cache_folder",
     "distinct_texts",
     "encode_with",
+    "fine_tune",
     "load_encoder",
     "make_encoder",
     "resolve_device",

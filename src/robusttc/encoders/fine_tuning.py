@@ -1,237 +1,517 @@
-"""Fine-tuning a sentence encoder on many tasks at once, so that new tasks need few examples.
+"""Contrastive fine-tuning of a sentence encoder on many tasks at once, so that new tasks need few examples.
 
-Every step takes texts of ONE task (labels of different tasks may mean the same, and are never told apart) and
-pulls those of one label together and those of different labels asunder: the supervised contrastive loss of
-`robusttc.encoders.fine_tuning_forward.contrastive_loss`. The name of a label, where it carries words, can be
-one more text of it.
+Each step takes texts of one task, since labels of different tasks may mean the same, and minimises the
+supervised contrastive loss (`contrastive_loss`): texts of one label move together, texts of different labels
+apart. The name of a label, where it is made of words, can be one more text of it. Only the upper layers are
+trained; the layers below run once for each text.
 
-Deviation: the paper keeps no encoder of sentences, so there is nothing of this kind in it. On small intent
-tasks it adds much where sentences of other tasks come again, and little on new ones.
+Deviation: the paper has no sentence encoder. Fine-tuning adds much on small intent tasks where sentences of
+other tasks come again, and little on new ones.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import hashlib
-import json
-import os
-import shutil
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
-from robusttc.encoders import SentenceEncoder, default_cache_folder
-from robusttc.encoders.cache import CACHE_VARIABLE
-from robusttc.encoders.fine_tuning_batches import LabelledTexts, collect_texts, task_shares
-from robusttc.encoders.fine_tuning_changes import compose_changes, read_changes, write_changes
-from robusttc.encoders.fine_tuning_settings import FineTuningSettings
-from robusttc.errors import DataWarning, StoreError, UsageError, quote
-from robusttc.files import create_folder, restrict
-from robusttc.progress import Progress
+from robusttc.encoders.cache import CACHE_VARIABLE, default_cache_folder
+from robusttc.encoders.sentence import SentenceEncoder, SentenceModel
+from robusttc.encoders.weight_delta import read_weight_delta, write_weight_delta
+from robusttc.errors import DataError, DataWarning, StoreError, UsageError, quote
+from robusttc.files import encode_json
+from robusttc.params import Constraint, Integer, Number, Settings, check_param
+from robusttc.progress import Progress, report
+from robusttc.random import numpy_generator
 
-__all__ = ["fine_tune"]
+if TYPE_CHECKING:
+    import torch
+    from tokenizers import Tokenizer
+
+__all__ = ["FineTuningSettings", "fine_tune"]
+
+POSITIVE = Number(0, excludes=("low",))
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "steps": (Integer(1),),
+    "labels_per_batch": (Integer(2),),
+    "texts_per_label": (Integer(2),),
+    "temperature": (POSITIVE,),
+    "learning_rate": (POSITIVE,),
+    "warm_up": (Number(0, 1, excludes=("high",)),),
+    "trained_layers": (Integer(1),),
+    "task_power": (Number(0),),
+    "max_tokens": (Integer(3),),
+}
+
+# Above this size the outputs of the frozen layers are not cached, and these layers run in every step.
+CACHED_BYTES = 1_500_000_000
+TOKENS_AT_ONCE = 2_048
+# Texts on which packed rows must reproduce the vectors of the model: short, upper case, and truncated.
+PROBES = ("ok", "Where is MY parcel?", "please tell me more about it " * 80)
+
+LabelTexts = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FineTuningSettings(Settings):
+    """The hyperparameters of `fine_tune`.
+
+    Parameters
+    ----------
+    steps
+        The number of batches.
+    labels_per_batch, texts_per_label
+        The size of a batch, which is of one task; the names of labels are not counted.
+    temperature
+        What cosines are divided by in the loss.
+    learning_rate, warm_up
+        The learning rate of Adam rises to this value in the first share `warm_up` of the steps, then it falls
+        to 0, both linearly.
+    trained_layers
+        How many of the upper layers are trained; those below and the word vectors are frozen.
+    task_power
+        The probability of a task is proportional to this power of its number of texts.
+    max_tokens
+        Longer texts are truncated, in training only.
+
+    Examples
+    --------
+    >>> settings = FineTuningSettings(steps=100)
+    >>> [round(settings.rate_at(step), 7) for step in (0, 9, 99)]
+    [5e-06, 5e-05, 6e-07]
+    """
+
+    steps: int = 700
+    labels_per_batch: int = 14
+    texts_per_label: int = 4
+    temperature: float = 0.07
+    learning_rate: float = 5e-5
+    warm_up: float = 0.1
+    trained_layers: int = 3
+    task_power: float = 0.5
+    max_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        self._check(CONSTRAINTS)
+
+    def rate_at(self, step: int) -> float:
+        """Return the learning rate at a step, counted from 0."""
+        n_rising = math.ceil(self.warm_up * self.steps)
+        if step < n_rising:
+            return self.learning_rate * (step + 1) / n_rising
+        return self.learning_rate * (self.steps - step) / max(self.steps - n_rising, 1)
 
 
 def fine_tune(
     encoder: SentenceEncoder,
     tasks: TaskSet,
     *,
-    labels: Sequence[int] | None = None,
     settings: FineTuningSettings | None = None,
     seed: int = 0,
-    folder: str | os.PathLike[str] | None = None,
-    label_texts: Callable[[str], str | None] | None = None,
+    label_texts: LabelTexts | None = None,
     progress: Progress | None = None,
 ) -> SentenceEncoder:
-    """Give a sentence encoder that tells the labels of these tasks apart better.
+    """Return a sentence encoder that separates the labels of these tasks better.
 
-    The result is kept under a key made of the model, the training rows, the settings and the seed: asking for
-    the same once more costs nothing. A run that was stopped goes on from its last checkpoint, and ends with
-    the same weights, bit for bit, as one that was not.
+    The trained weights are stored in the user's cache folder under a key of the model, the training rows, the
+    settings and the seed, so a second call with the same arguments takes no time.
 
     Parameters
     ----------
     encoder
-        The encoder to start from; it is left alone. It may be fine-tuned itself.
+        The encoder to start from, which is not changed; it may itself be fine-tuned.
     tasks
-        The tasks. Only their rows in ``train`` are read, and only tasks that may be shared.
-    labels
-        One cluster number a task, in the order of `tasks`: then all clusters have the same share of the
-        steps. None draws from all tasks.
+        The tasks. Only training rows of tasks that may be shared are read.
     settings
-        How it is done; None takes the defaults.
+        The hyperparameters; None takes the defaults.
     seed
-        What the batches are drawn from.
-    folder
-        Where the outcome is kept; None takes the user's cache folder.
+        The seed of the batches, an integer from 0 up.
     label_texts
-        Gives the words of a label, or None where its name carries no words. None uses no names.
+        Returns the words of a label, or None where its name has none. Without it, names are not used.
     progress
-        Told of every step.
+        Called after every step.
 
     Raises
     ------
     DataError
-        If no task has anything to train on, or the training diverged.
+        If no task has enough texts, or the training diverges.
     UsageError
         If an argument cannot be used.
-    StoreError
-        If `folder` cannot be written, or holds something else.
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> from robusttc.data import Task
     >>> task = Task("a", ["hi", "hello", "bye", "see you"], ["greet", "greet", "leave", "leave"])
     >>> settings = FineTuningSettings(steps=2, trained_layers=1)
-    >>> with TemporaryDirectory() as folder:
-    ...     place = Path(folder) / "tuned"
-    ...     tuned = fine_tune(SentenceEncoder(device="cpu"), TaskSet([task]), settings=settings, folder=place)
-    ...     len(tuned.changed_arrays())
+    >>> tuned = fine_tune(SentenceEncoder(device="cpu"), TaskSet([task]), settings=settings)
+    >>> len(tuned.load_weight_delta())
     16
     """
-    from robusttc.encoders.fine_tuning_training import train_upper_layers  # imports torch
-
-    settings = check_arguments(encoder, tasks, labels, settings)
-    found = collect_texts(tasks, label_texts)
-    groups = None
-    if labels is not None:
-        group_of = dict(zip(tasks.names, labels, strict=True))
-        groups = [int(group_of[task.task]) for task in found]
-    key = make_key(encoder, found, groups, settings, seed)
-    place = default_cache_folder().parent / "tuned" / key if folder is None else Path(folder)
-    if is_kept(place, key, can_be_remade=folder is None):
-        return encoder.with_changes(place)
-    can_keep = make_room(place, must_work=folder is not None)
-    checkpoint = place.with_name(f"{place.name}.checkpoint.safetensors") if can_keep else None
-    shares = task_shares(found, power=settings.task_power, groups=groups)
-    added = train_upper_layers(
-        encoder.load(),
-        found,
-        shares,
-        settings=settings,
-        seed=seed,
-        checkpoint=checkpoint,
-        key=key,
-        progress=progress,
-    )
-    changes = compose_changes(encoder.changed_arrays(), added)
-    if checkpoint is None:
-        return encoder.with_changes(changes)
-    about = {
-        "key": key,
-        "seed": seed,
-        "settings": dataclasses.asdict(settings),
-        "n_tasks": len(found),
-        "n_texts": sum(task.n_texts for task in found),
-    }
+    settings = FineTuningSettings() if settings is None else settings
+    if not isinstance(encoder, SentenceEncoder):
+        raise UsageError("only a sentence encoder can be fine-tuned", got=quote(encoder))
+    if not isinstance(settings, FineTuningSettings):
+        raise UsageError("settings cannot be used", got=quote(settings), expected="a FineTuningSettings")
+    check_param("seed", seed, Integer(0))
+    collected = collect_texts(tasks, label_texts)
+    key = run_key(encoder, collected, settings, seed)
+    path = default_cache_folder().parent / "tuned" / f"{key}.safetensors"
+    if is_stored(path):
+        return encoder.with_weight_delta(path)
+    trained = train(encoder.load(), collected, settings=settings, seed=seed, progress=progress)
+    delta = {**(encoder.load_weight_delta() or {}), **trained}
     try:
-        write_changes(place, changes, base=encoder.base_fingerprint, about=about)
-    except OSError as error:
-        if not place.exists():
-            raise StoreError(
-                "the fine-tuned encoder cannot be written",
-                where=str(place),
-                got=quote(str(error)),
-                todo="make room and start again: it goes on from the last checkpoint",
-            ) from error
-        check_kept(place, key)  # another process was faster
-    checkpoint.unlink(missing_ok=True)
-    return encoder.with_changes(place)
+        write_weight_delta(path, delta, base=encoder.base_fingerprint)
+    except StoreError as error:
+        advice = f"set {CACHE_VARIABLE} to a folder that can be written, or the next run trains them again"
+        warnings.warn(f"{error}. The trained weights are not stored: {advice}", DataWarning, stacklevel=2)
+        return encoder.with_weight_delta(delta)
+    return encoder.with_weight_delta(path)
 
 
-def make_key(
-    encoder: SentenceEncoder,
-    tasks: Sequence[LabelledTexts],
-    groups: Sequence[int] | None,
-    settings: FineTuningSettings,
-    seed: int,
+def run_key(
+    encoder: SentenceEncoder, tasks: Sequence[LabelledTexts], settings: FineTuningSettings, seed: int
 ) -> str:
-    """Hash all that the outcome depends on."""
-    # Groups that are numbered in another way are the same groups.
-    numbers: dict[int, int] = {}
+    """Hash everything that the weights depend on."""
     parts = {
-        "version": 1,
+        "version": 2,
         "encoder": encoder.fingerprint,
         "tasks": [[task.task, task.texts, task.names] for task in tasks],
-        "groups": None if groups is None else [numbers.setdefault(group, len(numbers)) for group in groups],
-        "settings": settings.replace(checkpoint_every=1).fingerprint,
-        "seed": seed,
+        "settings": settings.fingerprint,
+        "seed": int(seed),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(encode_json(parts).encode()).hexdigest()
 
 
-def check_arguments(
-    encoder: object, tasks: TaskSet, labels: Sequence[int] | None, settings: object
-) -> FineTuningSettings:
-    """Refuse what cannot be used, before any work."""
-    if not isinstance(encoder, SentenceEncoder):
-        raise UsageError(
-            "only a sentence encoder can be fine-tuned", got=quote(encoder), expected="a SentenceEncoder"
-        )
-    if settings is not None and not isinstance(settings, FineTuningSettings):
-        raise UsageError("settings cannot be used", got=quote(settings), expected="a FineTuningSettings")
-    if labels is not None and len(labels) != len(tasks):
-        raise UsageError(
-            "labels do not fit the tasks",
-            got=f"{len(labels)} labels",
-            expected=f"one for each of {len(tasks)}",
-        )
-    return FineTuningSettings() if settings is None else settings
-
-
-def is_kept(place: Path, key: str, *, can_be_remade: bool) -> bool:
-    """Tell whether the outcome that is asked for is there; in the user's cache, damage is made good."""
-    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
-        return False
+def is_stored(path: Path) -> bool:
+    """Return whether the cache has the weights; a damaged file counts as missing."""
     try:
-        check_kept(place, key)
-    except StoreError as error:
-        if not can_be_remade:
-            raise
-        warnings.warn(f"{error}. It is made anew", DataWarning, stacklevel=3)
-        shutil.rmtree(place)
+        return path.exists() and bool(read_weight_delta(path))
+    except OSError as error:  # a StoreError is one
+        warnings.warn(f"{error}. The encoder is fine-tuned again", DataWarning, stacklevel=3)
         return False
-    return True
 
 
-def check_kept(place: Path, key: str) -> None:
-    """Refuse a folder that holds something else than the outcome that is asked for."""
-    _, manifest = read_changes(place)
-    if manifest.get("key") != key:
-        raise StoreError(
-            "the folder holds an encoder that was fine-tuned in another way",
-            where=str(place),
-            got=f"key {quote(manifest.get('key'))}",
-            expected=f"key {quote(key)}",
-            todo="give another folder, or remove this one",
+@dataclass(frozen=True, slots=True)
+class LabelledTexts:
+    """The usable training texts of one task: the distinct texts of each label, and the text of its name."""
+
+    task: str
+    texts: tuple[tuple[str, ...], ...]
+    names: tuple[str | None, ...]
+
+
+class Batch(NamedTuple):
+    """Texts of one task with the number of their label within the batch."""
+
+    task: str
+    texts: list[str]
+    codes: list[int]
+
+
+def collect_texts(tasks: TaskSet, label_texts: LabelTexts | None = None) -> list[LabelledTexts]:
+    """Return the usable texts of every task that has some, sorted by name.
+
+    Only training rows of tasks that may be shared count. Texts with two labels are left out, and then labels
+    with a single text and no name, and tasks with fewer than two labels.
+    """
+    collected = []
+    for task in sorted(tasks, key=lambda task: task.name):
+        if not task.may_share:
+            continue
+        rows = task.rows("train")
+        labels_of: dict[str, set[int]] = {}
+        for text, code in zip(task.texts_at(rows), task.label_codes[rows].tolist(), strict=True):
+            labels_of.setdefault(text, set()).add(code)
+        texts_of: dict[int, list[str]] = {}
+        for text, codes in labels_of.items():
+            if len(codes) == 1:
+                texts_of.setdefault(codes.pop(), []).append(text)
+        name_of = {
+            code: None if label_texts is None else label_texts(task.label_names[code])
+            for code in sorted(texts_of)
+        }
+        kept = [code for code in name_of if len(texts_of[code]) + (name_of[code] is not None) > 1]
+        if len(kept) > 1:
+            texts = tuple(tuple(texts_of[code]) for code in kept)
+            collected.append(LabelledTexts(task.name, texts, tuple(name_of[code] for code in kept)))
+    if not collected:
+        raise DataError(
+            "no task has enough texts for fine-tuning",
+            got=f"{len(tasks):,} tasks",
+            expected="a task that may be shared, with two labels of two training texts each",
         )
+    return collected
 
 
-def make_room(place: Path, *, must_work: bool) -> bool:
-    """Make the folder above, before minutes of work: a place that cannot be written is told of at once."""
+def task_shares(tasks: Sequence[LabelledTexts], power: float) -> NDArray[np.float64]:
+    """Return the probability of each task."""
+    weights = np.array([sum(map(len, task.texts)) for task in tasks], dtype=np.float64) ** power
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+def draw_batch(
+    tasks: Sequence[LabelledTexts],
+    shares: NDArray[np.float64],
+    *,
+    step: int,
+    settings: FineTuningSettings,
+    seed: int,
+) -> Batch:
+    """Draw a task by its share, then labels and their texts uniformly; only seed and step decide."""
+    generator = numpy_generator(seed, "fine-tuning batch", [str(step)])
+    task = tasks[int(generator.choice(len(tasks), p=shares))]
+    texts: list[str] = []
+    codes: list[int] = []
+    labels = generator.permutation(len(task.texts))[: settings.labels_per_batch]
+    for code, label in enumerate(labels.tolist()):
+        rows = generator.permutation(len(task.texts[label]))[: settings.texts_per_label]
+        chosen = [task.texts[label][row] for row in rows.tolist()]
+        name = task.names[label]
+        if name is not None:
+            chosen.append(name)
+        texts += chosen
+        codes += [code] * len(chosen)
+    return Batch(task.task, texts, codes)
+
+
+def train(
+    start: SentenceModel,
+    tasks: Sequence[LabelledTexts],
+    *,
+    settings: FineTuningSettings,
+    seed: int,
+    progress: Progress | None,
+) -> dict[str, NDArray[np.float32]]:
+    """Train the upper layers of a copy of the model, and return their weights by name."""
+    import torch
+
+    shares = task_shares(tasks, settings.task_power)
+    batches = [
+        draw_batch(tasks, shares, step=step, settings=settings, seed=seed) for step in range(settings.steps)
+    ]
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # with more, sums are rounded in another order
     try:
-        create_folder(place.parent)
-        if not must_work:  # the user's cache
-            restrict(place.parent)
-        if place.exists():  # and is empty: the whole folder will be moved there
-            place.rmdir()
-        probe = place.with_name(f"{place.name}.{os.getpid()}.probe")
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        if must_work:
-            raise StoreError(
-                "the folder for the fine-tuned encoder cannot be written",
-                where=str(place),
-                got=quote(str(error)),
-            ) from error
-        warnings.warn(
-            f"{place.parent}: fine-tuned encoders cannot be kept ({error}). Set {CACHE_VARIABLE} to a folder "
-            "that can be written",
-            DataWarning,
-            stacklevel=3,
+        model = TrainableModel(start, trained_layers=settings.trained_layers, max_tokens=settings.max_tokens)
+        optimiser = torch.optim.Adam(
+            model.parameters.values(), fused=torch.device(model.device).type in ("cpu", "cuda")
         )
-        return False
-    return True
+        model.cache_frozen_states({text for batch in batches for text in batch.texts}, progress=progress)
+        for step, batch in enumerate(batches):
+            codes = torch.tensor(batch.codes, device=model.device)
+            loss = contrastive_loss(model.encode(batch.texts), codes, temperature=settings.temperature)
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate_at(step)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            value = loss.item()
+            if not math.isfinite(value):
+                raise DataError(
+                    "fine-tuning diverged",
+                    where=f"step {step + 1}, task {quote(batch.task)}",
+                    got=f"a loss of {value}",
+                    todo="use a smaller learning_rate, or a longer warm_up",
+                )
+            report(progress, "fine-tuning", step + 1, settings.steps, "steps", f"loss {value:.3f}")
+    finally:
+        torch.set_num_threads(n_threads)
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.parameters.items()}
+
+
+class TrainableModel:
+    """A copy of a sentence model that computes vectors with gradients, without dropout.
+
+    On a CPU, a BERT runs on packed rows: the tokens of all texts are stacked in one matrix, so that no
+    padding goes through the matrix products, and only attention has a padded view. That halves the time of a
+    step. Any other model runs its own forward pass; so does a BERT that pools or computes differently.
+
+    `parameters` are the trained tensors, by their names in the transformer.
+    """
+
+    def __init__(self, model: SentenceModel, *, trained_layers: int, max_tokens: int) -> None:
+        self.device = model.device
+        self.transformer: Any = copy.deepcopy(model.transformer).eval().requires_grad_(False)
+        self.bert: Any = getattr(self.transformer[0], "auto_model", None)
+        layers = getattr(getattr(self.bert, "encoder", None), "layer", None)
+        if layers is None:
+            raise UsageError(
+                "the layers of this sentence model are not known, so it cannot be fine-tuned",
+                where=str(model.folder),
+                got=type(self.bert).__name__,
+                expected="a model with encoder.layer, as BERT, RoBERTa and MPNet have it",
+            )
+        check_param("trained_layers", trained_layers, Integer(1, len(layers)))
+        self.frozen, self.trained = layers[:-trained_layers], layers[-trained_layers:]
+        prefixes = tuple(f"encoder.layer.{number}." for number in range(len(self.frozen), len(layers)))
+        self.parameters = {
+            name: value.requires_grad_(True)
+            for name, value in self.transformer[0].auto_model.named_parameters()
+            if name.startswith(prefixes)
+        }
+        self.transformer.max_seq_length = min(max_tokens, self.transformer.max_seq_length or max_tokens)
+        default = self.transformer.default_prompt_name
+        self.prompt: str = self.transformer.prompts[default] if default else ""
+        self._states: dict[tuple[int, ...], torch.Tensor] = {}
+        self.tokenizer = self._make_tokenizer()
+        if self.tokenizer is not None:
+            own = self.transformer.encode(list(PROBES), normalize_embeddings=True, show_progress_bar=False)
+            packed = self.encode(PROBES).detach().numpy()
+            if packed.shape != own.shape or not np.allclose(packed, own, atol=1e-4):
+                self.tokenizer = None
+
+    def _make_tokenizer(self) -> Tokenizer | None:
+        """Return a tokenizer that does not pad, if the model may run on packed rows."""
+        from tokenizers import Tokenizer
+
+        fast = getattr(self.transformer.tokenizer, "backend_tokenizer", None)
+        is_bert = type(self.bert).__name__ == "BertModel" and str(self.bert.dtype) == "torch.float32"
+        if fast is None or not is_bert or self.device != "cpu":
+            return None
+        tokenizer = Tokenizer.from_str(fast.to_str())
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.transformer.max_seq_length)
+        return tokenizer
+
+    def encode(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return vectors of length 1, with gradients."""
+        import torch
+
+        if self.tokenizer is None:
+            # Older versions of the library have the method under its other name.
+            tokenize = getattr(self.transformer, "preprocess", None) or self.transformer.tokenize
+            features = {
+                name: value.to(self.device) if isinstance(value, torch.Tensor) else value
+                for name, value in tokenize([self.prompt + text for text in texts]).items()
+            }
+            kind = torch.device(self.device).type
+            with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
+                vectors = self.transformer(features)["sentence_embedding"].float()
+        else:
+            rows = self._tokenize(texts)
+            packing = Packing([len(row) for row in rows])
+            if all(row in self._states for row in rows):
+                states = torch.cat([self._states[row] for row in rows])
+            else:
+                states = self._run_frozen(rows, packing)
+            vectors = packing.means @ run_layers(self.trained, states, packing)
+        return torch.nn.functional.normalize(vectors)
+
+    def cache_frozen_states(
+        self, texts: Iterable[str], *, max_bytes: int = CACHED_BYTES, progress: Progress | None = None
+    ) -> bool:
+        """Run all texts through the frozen layers once, if the result fits; return whether it did.
+
+        Rounding depends on the other rows of a batch, so the batches depend on the set of texts alone.
+        """
+        import torch
+
+        if self.tokenizer is None:
+            return False
+        rows = sorted(set(self._tokenize(sorted(texts))), key=lambda row: (-len(row), row))
+        if 4 * self.bert.config.hidden_size * sum(map(len, rows)) > max_bytes:
+            return False
+        start = 0
+        while start < len(rows):
+            batch = rows[start : start + max(1, TOKENS_AT_ONCE // len(rows[start]))]
+            lengths = [len(row) for row in batch]
+            states = self._run_frozen(batch, Packing(lengths))
+            self._states.update(zip(batch, torch.split(states, lengths), strict=True))
+            start += len(batch)
+            report(progress, "frozen layers", start, len(rows), "texts")
+        return True
+
+    def _tokenize(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        assert self.tokenizer is not None  # noqa: S101 - only packed rows come here
+        found = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
+        return [tuple(encoding.ids) for encoding in found]
+
+    def _run_frozen(self, rows: Sequence[tuple[int, ...]], packing: Packing) -> torch.Tensor:
+        """Return the outputs of the embeddings and the frozen layers, one row per token."""
+        import torch
+
+        embeddings = self.bert.embeddings
+        with torch.no_grad():
+            x = embeddings.word_embeddings.weight[torch.tensor([token for row in rows for token in row])]
+            x += embeddings.position_embeddings.weight[packing.positions]
+            x = embeddings.LayerNorm(x + embeddings.token_type_embeddings.weight[0])
+            return run_layers(self.frozen, x, packing)
+
+
+class Packing:
+    """The positions of the tokens of several texts in one matrix with a row per token."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        import torch
+
+        counts = np.asarray(lengths)
+        starts = np.cumsum(counts) - counts
+        text_of_token = np.repeat(np.arange(len(counts)), counts)
+        tokens = np.arange(len(text_of_token))
+        columns = np.arange(counts.max())
+        is_token = columns < counts[:, None]
+        means = np.zeros((len(counts), len(tokens)), dtype=np.float32)
+        means[text_of_token, tokens] = 1 / counts[text_of_token]
+        # (tokens,): the position of each token in its text.
+        self.positions = torch.from_numpy(tokens - starts[text_of_token])
+        # (texts, longest): the row of each cell of the padded view, 0 where there is none.
+        self.padded = torch.from_numpy(np.where(is_token, starts[:, None] + columns, 0))
+        self.is_token = torch.from_numpy(is_token)
+        # (texts, tokens): averages tokens; unlike sums by index, independent of the order of threads.
+        self.means = torch.from_numpy(means)
+
+
+def run_layers(layers: Any, x: torch.Tensor, packing: Packing) -> torch.Tensor:
+    """Run packed rows through layers of a BERT, with the arithmetic of transformers."""
+    from torch.nn import functional
+
+    mask = packing.is_token[:, None, None, :]
+    for layer in layers:
+        inner = layer.attention.self
+        shape = (*packing.padded.shape, inner.num_attention_heads, inner.attention_head_size)
+        query, key, value = (
+            part(x)[packing.padded].view(shape).transpose(1, 2)
+            for part in (inner.query, inner.key, inner.value)
+        )
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        attended = attended.transpose(1, 2).flatten(2)[packing.is_token]
+        x = layer.attention.output.LayerNorm(layer.attention.output.dense(attended) + x)
+        wide = functional.gelu(layer.intermediate.dense(x))
+        x = layer.output.LayerNorm(layer.output.dense(wide) + x)
+    return x
+
+
+def contrastive_loss(vectors: torch.Tensor, codes: torch.Tensor, *, temperature: float) -> torch.Tensor:
+    """Return the supervised contrastive loss of vectors of length 1.
+
+    For each text i whose label has other texts in the batch, with P(i) these texts and s = cosine / T:
+
+        loss_i = - mean over p in P(i) of  log( exp(s_ip) / sum over j != i of exp(s_ij) )
+
+    and the loss is the mean over such i.
+
+    >>> import torch
+    >>> codes = torch.tensor([0, 0, 1, 1])
+    >>> round(contrastive_loss(torch.eye(2)[codes], codes, temperature=0.5).item(), 4)
+    0.2395
+    """
+    import torch
+
+    itself = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+    similarity = (vectors @ vectors.T / temperature).masked_fill(itself, -torch.inf)
+    log_share = similarity - similarity.logsumexp(dim=1, keepdim=True)
+    same = (codes[:, None] == codes[None, :]) & ~itself
+    n_same = same.sum(dim=1)
+    per_text = -log_share.masked_fill(~same, 0.0).sum(dim=1) / n_same.clamp(min=1)
+    return per_text.sum() / (n_same > 0).sum().clamp(min=1)

@@ -21,16 +21,19 @@ from numpy.typing import NDArray
 
 from robusttc.encoders.base import Arrays, Encoder, resolve_device
 from robusttc.encoders.cache import VectorCache, default_cache
-from robusttc.encoders.fine_tuning_changes import apply_changes, hash_changes, read_changes
 from robusttc.encoders.model_folder import check_model_folder, find_model_folder, hash_model_folder
+from robusttc.encoders.weight_delta import (
+    WeightDelta,
+    apply_weight_delta,
+    hash_weight_delta,
+    read_weight_delta,
+)
 from robusttc.errors import DataError, quote
 
 __all__ = ["SentenceEncoder", "SentenceModel"]
 
 # Tokens that go through the model together: on a CPU more save nothing, on a GPU few leave it idle.
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 32_768, "mps": 16_384}
-
-Changes = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -70,9 +73,9 @@ class SentenceEncoder(Encoder):
     model
         A folder, or the name of a model on the hub, which is taken from the local cache if it is there. None
         takes the MiniLM that comes with the package.
-    changes
-        The weights that fine-tuning changed: a folder that `robusttc.encoders.fine_tuning.fine_tune` made, or
-        the arrays of another encoder's `changed_arrays`.
+    weight_delta
+        The weights that fine-tuning changed: a file that `robusttc.encoders.fine_tune` wrote, or the arrays
+        of another encoder's `load_weight_delta`.
     cache
         Where vectors are kept; None takes the user's cache folder, `VectorCache.disabled()` keeps none.
     device
@@ -92,12 +95,12 @@ class SentenceEncoder(Encoder):
         self,
         model: str | PathLike[str] | None = None,
         *,
-        changes: str | PathLike[str] | Changes | None = None,
+        weight_delta: str | PathLike[str] | WeightDelta | None = None,
         cache: VectorCache | None = None,
         device: str = "auto",
     ) -> None:
         self.model = model if model is None or isinstance(model, str) else Path(model)
-        self.changes = changes if changes is None or isinstance(changes, Mapping) else Path(changes)
+        self.weight_delta = Path(weight_delta) if isinstance(weight_delta, str | PathLike) else weight_delta
         self.device = device
         self._cache = cache
         self._model: SentenceModel | None = None
@@ -124,36 +127,36 @@ class SentenceEncoder(Encoder):
             folder = find_model_folder(self.model)
             check_model_folder(folder)
             base = fingerprint = hash_model_folder(folder)
-            changes = self.changed_arrays(base=base)
-            if changes:
-                fingerprint = hashlib.sha256(f"{base}:{hash_changes(changes)}".encode()).hexdigest()
+            delta = self.load_weight_delta(base=base)
+            if delta:
+                fingerprint = hashlib.sha256(f"{base}:{hash_weight_delta(delta)}".encode()).hexdigest()
             self._fingerprints = fingerprint, base
         return self._fingerprints
 
-    def changed_arrays(self, *, base: str | None = None) -> dict[str, NDArray[np.float32]] | None:
-        """Return the weights that fine-tuning changed, or None; another encoder takes them as `changes`.
+    def load_weight_delta(self, *, base: str | None = None) -> dict[str, NDArray[np.float32]] | None:
+        """Return the weights that fine-tuning changed, or None; another encoder takes them as `weight_delta`.
 
         Raises
         ------
         DataError
             If they were made from a model of another fingerprint than `base`.
         """
-        if not isinstance(self.changes, Path):
-            return None if self.changes is None else dict(self.changes)
-        changes, manifest = read_changes(self.changes)
-        if base is not None and manifest["base"] != base:
+        if not isinstance(self.weight_delta, Path):
+            return None if self.weight_delta is None else dict(self.weight_delta)
+        delta, its_base = read_weight_delta(self.weight_delta)
+        if base is not None and its_base != base:
             raise DataError(
-                "the changes were made from another model",
-                where=str(self.changes),
+                "the fine-tuned weights belong to another model",
+                where=str(self.weight_delta),
                 got=f"a model of fingerprint {quote(base)}",
-                expected=quote(manifest["base"]),
+                expected=quote(its_base),
                 todo="pass the model that was fine-tuned",
             )
-        return changes
+        return delta
 
-    def with_changes(self, changes: str | PathLike[str] | Changes | None) -> SentenceEncoder:
-        """Return an encoder of the same model with other changed weights."""
-        return SentenceEncoder(self.model, changes=changes, cache=self._cache, device=self.device)
+    def with_weight_delta(self, weight_delta: str | PathLike[str] | WeightDelta | None) -> SentenceEncoder:
+        """Return an encoder of the same model with other fine-tuned weights."""
+        return SentenceEncoder(self.model, weight_delta=weight_delta, cache=self._cache, device=self.device)
 
     def load(self) -> SentenceModel:
         """Load the model, unless this process has it already.
@@ -170,8 +173,8 @@ class SentenceEncoder(Encoder):
             key = self.fingerprint, resolve_device(self.device)
             found = _loaded.get(key)
             if found is None:
-                changes = self.changed_arrays(base=self.base_fingerprint)
-                found = load_model(find_model_folder(self.model), key[1], changes)
+                delta = self.load_weight_delta(base=self.base_fingerprint)
+                found = load_model(find_model_folder(self.model), key[1], delta)
                 _loaded[key] = found
             self._model = found
         return self._model
@@ -201,23 +204,23 @@ class SentenceEncoder(Encoder):
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model's name and fingerprint, and the changed weights."""
-        changes = self.changed_arrays()
+        delta = self.load_weight_delta()
         settings = {
             "encoder": "sentence",
             "model": None if self.model is None else str(self.model),
             "fingerprint": self.fingerprint,
             "dimension": self._dimension,
-            "changed": changes is not None,
+            "changed": delta is not None,
         }
-        return settings, dict(changes or {})
+        return settings, dict(delta or {})
 
     @classmethod
     def restore(
         cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
     ) -> SentenceEncoder:
         """Return the encoder that was described."""
-        changes = dict(arrays) if settings["changed"] else None
-        return cls(check_model_name(settings), changes=changes, device=device)
+        delta = dict(arrays) if settings["changed"] else None
+        return cls(check_model_name(settings), weight_delta=delta, device=device)
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process loads the model for itself.
@@ -225,9 +228,11 @@ class SentenceEncoder(Encoder):
 
     def __repr__(self) -> str:
         parts = [] if self.model is None else [repr(str(self.model))]
-        if self.changes is not None:
-            held = f"{len(self.changes)} arrays" if isinstance(self.changes, Mapping) else str(self.changes)
-            parts.append(f"changes={held!r}")
+        if self.weight_delta is not None:
+            delta = self.weight_delta
+            parts.append(
+                f"weight_delta={str(delta) if isinstance(delta, Path) else f'{len(delta)} arrays'!r}"
+            )
         return f"SentenceEncoder({', '.join(parts)})"
 
 
@@ -275,7 +280,7 @@ def tokenize(transformer: Any, texts: Sequence[str]) -> tuple[list[str], NDArray
     )
 
 
-def load_model(folder: Path, device: str, changes: Changes | None) -> SentenceModel:
+def load_model(folder: Path, device: str, delta: WeightDelta | None) -> SentenceModel:
     """Load a model from its folder, which has been checked."""
     from sentence_transformers import SentenceTransformer
 
@@ -297,8 +302,8 @@ def load_model(folder: Path, device: str, changes: Changes | None) -> SentenceMo
         ) from error
     transformer.eval()
     check_all_weights_read(transformer, folder)
-    if changes:
-        apply_changes(transformer[0].auto_model, changes, where=str(folder))
+    if delta:
+        apply_weight_delta(transformer[0].auto_model, delta, where=str(folder))
     return SentenceModel(folder, device, transformer)
 
 

@@ -206,7 +206,7 @@ def estimate_cost(
         settings=settings.replace(label_sets="identical" if same else "different"),
         seed=seed,
     )
-    share = sum(len(rows.items) for rows in plan.rows) / sizes[:, 0].sum()
+    share = sum(len(rows.items) for rows in plan.rows) / float(sizes[:, 0].sum())
     planning += (time.perf_counter() - before) / share
     is_in_rounds = stop is not None and has_rounds(pairs, measured, trains_layers=plan.trains_layers)
     rounds = draw_rounds(tasks.names, seed) if is_in_rounds else [missing]
@@ -217,8 +217,8 @@ def estimate_cost(
         **known,
         n_texts_to_encode=n_to_encode,
         seconds_frozen=encoding + planning + (loading if n_to_encode and isinstance(encoder, str) else 0.0),
-        seconds_models=models / together,
-        seconds_pairs=scoring / together + (WORKER_SECONDS if n_workers > 1 else 0.0),
+        seconds_models=float(models / together),
+        seconds_pairs=float(scoring / together) + (WORKER_SECONDS if n_workers > 1 else 0.0),
         memory_bytes=estimate_memory(plan, known["n_scores"], len(texts), n_to_encode, int(n_workers)),
         calibration_seconds=time.perf_counter() - start,
         at_most=len(rounds) > 1,
