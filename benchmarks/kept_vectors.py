@@ -15,4 +15,5 @@ def keep_vectors(learner: Any, texts: Iterable[str]) -> None:
     """Put the vectors of texts into the cache of a learner's encoder, if that is one of sentences."""
     # What was fitted may have tuned its encoder.
     encoder: Any = getattr(learner, "_encoder", None) or getattr(learner, "encoder", None)
-    encode_with(Runner(), make_encoder(encoder), texts)
+    if encoder is not None:
+        encode_with(Runner(), make_encoder(encoder), texts)

@@ -35,6 +35,7 @@ TEMPERATURE_TOLERANCE = 1e-3
 # after which what is left is about its square.
 MAX_TEMPERATURE_ROWS = 256
 LAST_STEP_TOLERANCE = 0.03
+ROUNDING = 1e-24  # of a squared length
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 LN_2 = float(np.log(2))
 SMALLEST_POWER = -1000.0  # 2**-1000: zero for all purposes
@@ -59,14 +60,16 @@ def leave_one_out_predictions(
     means = np.zeros(width)
     for row in range(n):
         for column in range(width):
-            means[column] += features[row, column] / n
-    total = 0.0
+            means[column] += features[row, column]
+    means /= n
+    total, length = 0.0, 0.0
     for row in range(n):
         for column in range(width):
             centred[row, column] = features[row, column] - means[column]
             total += centred[row, column] ** 2
-    if total > 0.0:
-        centred *= np.sqrt(n * width / total)
+            length += float(features[row, column]) ** 2
+    # What is left of constant features is rounding error, which must not be scaled up.
+    centred *= np.sqrt(n * width / total) if total > ROUNDING * length else 0.0
     inverse = np.linalg.inv(np.dot(centred.T, centred) + ridge * np.eye(width))
     projected = np.dot(centred, inverse)  # (rows, width)
     shares = np.zeros(n_labels)
