@@ -349,7 +349,7 @@ WORDS = ["<pad>", "<unk>"]
         ({"encoder": "sentence", "model": 3, "fingerprint": "x", "changed": False}, {}),
         ({"encoder": "static", "model": None, "fingerprint": "x", "dimension": 0}, {}),
         ({"encoder": "remote", "url": 3, "fingerprint": "x"}, {}),
-        ({"encoder": "remote", "adress": "http://h/embed", "fingerprint": "x"}, {}),
+        ({"encoder": "remote", "link": "http://h/embed", "fingerprint": "x"}, {}),
         ({"encoder": "paired", "first": {"encoder": "features", "dimension": 2}}, {}),
         ({"encoder": "paired", "first": 3, "second": 4}, {}),
     ],

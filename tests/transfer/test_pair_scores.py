@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -181,13 +182,20 @@ def test_sources_in_any_order_and_one_row() -> None:
     assert scores_of(plan, 0, []).targets == ()
 
 
-def test_a_target_that_cannot_be_scored_is_named() -> None:
+def test_a_target_that_cannot_be_scored_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, vectors = tiny_tasks(same_labels=False)
     plan = plan_of(tasks, vectors, TransferSettings())
-    broken = replace(plan.rows[1], codes=np.full(len(plan.rows[1].codes), 99))
-    block = scores_of(replace(plan, rows=(plan.rows[0], replace(broken, n_labels=0), plan.rows[2])), 0)
+    original = pair_scores.score_pair
+
+    def fail_on_t1(plan: Any, encoder: Any, rows: Any, features: Any) -> Any:
+        if rows.name == "t1":
+            raise ValueError("no such row")
+        return original(plan, encoder, rows, features)
+
+    monkeypatch.setattr(pair_scores, "score_pair", fail_on_t1)
+    block = scores_of(plan, 0)
     assert block.targets == ("t2",)
-    assert [name for name, _ in block.failed] == ["t1"]
+    assert block.failed == (("t1", "ValueError: no such row"),)
 
 
 def test_labels_of_valid_alone_are_never_right() -> None:
