@@ -209,16 +209,22 @@ class _Worker:
         """Wait until it has ended; before pebble closes its pipe, which would cut the cleaning up short."""
         if self.process is not None:
             self.process.join(STOP_SECONDS)
-        self.pool.join()
+        # With a limit: threads of a pool that an interrupt has left in disorder might never end.
+        ending = threading.Thread(target=self.pool.join, daemon=True)
+        ending.start()
+        ending.join(STOP_SECONDS)
+        self.kill()
         for process in (self.process, self.context.latest):
             if process is not None:
                 with contextlib.suppress(ValueError):  # closed already
                     process.close()
 
     def kill(self) -> None:
-        process = self.process or self.context.latest
-        if process is not None and process.pid is not None:
-            process.kill()
+        # Pebble may have started another process since this one was killed.
+        for process in (self.process, self.context.latest):
+            with contextlib.suppress(ValueError):  # closed already
+                if process is not None and process.pid is not None:
+                    process.kill()
 
 
 @dataclass(slots=True, eq=False)
