@@ -118,8 +118,8 @@ def leave_one_out_log_likelihood(
 def exponentials(values: Floats) -> Floats:
     """Return the exponentials of numbers up to 0: 2**k, made from its bits, times a polynomial.
 
-    The compiler turns these loops into vector instructions. With np.exp, one call per number, measuring takes
-    1.6 times as long. The relative error is below 1e-14.
+    The compiler turns these loops into vector instructions. With np.exp, S of 60 bots takes 1.4 times as
+    long, that of 60 tasks of `diverse` about the same, and a pair of 1,600 rows and 200 labels 0.76 times.
     """
     bits = np.empty(len(values), dtype=np.int64)
     rest = np.empty(len(values))
