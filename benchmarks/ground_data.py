@@ -63,7 +63,8 @@ def measure_here() -> dict[str, float]:
 
     imported = time.process_time() - start
     build = import_module("robusttc.data.tokens").Vocabulary.build
-    reviews = rtc.load_tasks(find_data("amazon69"), allow_incomplete=True)
+    own_split = {"train_full": "train_full"}  # six tasks have rows of no other one
+    reviews = rtc.load_tasks(find_data("amazon69"), split_values=own_split, allow_incomplete=True)
     return {
         "import robusttc, s": imported,
         "load clients1491, s": best_of(lambda: rtc.load_tasks(find_data("clients1491"))),
