@@ -92,7 +92,7 @@ def test_columns_split_values_and_delimiter(tmp_path: Path, capsys: pytest.Captu
     values = ["--split-value", "training=train", "--split-value", "spare", "--task-column", "who"]
     assert main(["inspect", str(file), *columns, *values, "--delimiter", "~", "--no-cost"]) == 0
     out = capsys.readouterr().out
-    assert "1 tasks, 3 rows (2 train, 1 spare)" in out
+    assert "1 task, 3 rows (2 train, 1 spare)" in out
 
 
 def test_what_was_recognised_is_said_and_options_are_named(

@@ -22,11 +22,11 @@ MAX_EXAMPLES = 5
 def show_inspection(console: Console, loaded: LoadedTasks, inspection: Inspection, limit: int) -> None:
     """Print the table of tasks, the totals, and what is worth mending."""
     show_tasks(console, inspection, limit)
-    splits = ", ".join(f"{count:,} {split}" for split, count in inspection.rows_by_split.items() if count)
+    splits = ", ".join(f"{n_rows:,} {split}" for split, n_rows in inspection.rows_by_split.items() if n_rows)
     kind = "identical label sets" if inspection.same_label_sets else "different label sets"
     say(
         console,
-        f"\n{len(inspection.tasks):,} tasks, {inspection.n_rows:,} rows ({splits}), "
+        f"\n{count(len(inspection.tasks), 'task')}, {count(inspection.n_rows, 'row')} ({splits}), "
         f"{inspection.n_distinct_texts:,} distinct texts, {inspection.n_labels:,} labels, {kind}.",
     )
     if loaded.n_skipped:

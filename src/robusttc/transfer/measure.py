@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder, resolve_device
 from robusttc.errors import DataError, DoubtWarning, UsageError, WorkError, quote
+from robusttc.formatting import count as count_nouns
 from robusttc.jobs import Job, Result, Runner, make_executor
 from robusttc.params import Integer, check_param
 from robusttc.progress import Progress, ProgressOption, report, resolve_progress
@@ -185,7 +186,7 @@ def check_arguments(
             todo="make one with TaskSet(tasks), or read files with load_tasks",
         )
     if len(tasks) < 2:
-        raise DataError("transfer needs two tasks at least", got=f"{len(tasks)} tasks")
+        raise DataError("transfer needs two tasks at least", got=count_nouns(len(tasks), "task"))
     check_param("n_workers", n_workers, Integer(1))
     settings = TransferSettings() if settings is None else settings
     return settings if kind is None else settings.replace(kind=kind)
