@@ -50,7 +50,7 @@ from robusttc.clustering.spectral import build_tree, cluster_points, cluster_spe
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.clustering.theorem import lambda_window
 from robusttc.encoders import DenseInputs, SentenceEncoder
-from robusttc.transfer import choose_pairs, read_scores, write_scores
+from robusttc.transfer import choose_pairs, read_scores
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = {"taskonomy": (0.75, 0.5, 0.35), "bots175": (0.5, 0.3, 0.2, 0.1), "diverse": (0.3, 0.1, 0.05)}
@@ -100,7 +100,7 @@ def load_scored(name: str) -> ScoredSet:
     if not scores_path.exists() or not centroids_path.exists():
         RESULTS.mkdir(exist_ok=True)
         tasks, encoder = load_tasks(find_data(name)), SentenceEncoder(device="cpu")
-        write_scores(measure_transfer(tasks, encoder=encoder, pairs="all", random_state=0), scores_path)
+        measure_transfer(tasks, encoder=encoder, pairs="all", random_state=0).write_csv(scores_path)
         prepared = encoder.prepare(tasks, splits=("train", "valid"))
         assert isinstance(prepared.inputs, DenseInputs)
         rows = [prepared.items_of(task.name, task.rows("train", "valid")) for task in tasks]
@@ -314,7 +314,7 @@ def load_clients() -> TransferScores:
     if not path.exists():
         RESULTS.mkdir(exist_ok=True)
         tasks, encoder = load_tasks(find_data("clients1491")), SentenceEncoder(device="cpu")
-        write_scores(measure_transfer(tasks, encoder=encoder, random_state=0), path)
+        measure_transfer(tasks, encoder=encoder, random_state=0).write_csv(path)
     return read_scores(path)
 
 

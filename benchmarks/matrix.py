@@ -41,9 +41,8 @@ from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, SentenceEncoder,
 from robusttc.models import ConvolutionLayer, DenseLayer
 from robusttc.random import numpy_generator
 from robusttc.transfer import TransferSettings
-from robusttc.transfer.pair_scores import SourceScores, score_source
+from robusttc.transfer.pair_scores import SourceEncoder, score_source, train_source
 from robusttc.transfer.plan import TransferPlan, make_plan
-from robusttc.transfer.source_encoder import SourceEncoder, train_source
 
 Floats = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -69,9 +68,9 @@ def targets_of(plan: TransferPlan, source: int) -> NDArray[np.int64]:
     return np.delete(np.arange(len(plan.rows)), source)
 
 
-def score_all(plan: TransferPlan, source: int, encoder: SourceEncoder) -> SourceScores:
+def score_all(plan: TransferPlan, source: int, encoder: SourceEncoder) -> NDArray[np.float64]:
     """Score one source on all of its targets."""
-    return score_source(plan, source, encoder, targets_of(plan, source))
+    return score_source(plan, source, encoder, targets_of(plan, source)).arrays["score"]
 
 
 def encode_plainly(plan: TransferPlan, model: SourceEncoder) -> Floats:
@@ -125,7 +124,7 @@ def measure(encoder: str, *, n_bots: int = 60, n_plain: int = 6, seed: int = 0) 
                 seconds, scores = time_call(lambda s=source, m=model: score_plainly(plan, s, m))  # type: ignore[misc]
                 plain_s += seconds
                 plain.append(scores)
-                ours.append(block.score)
+                ours.append(block)
     plain_s *= n_bots / n_plain
     return {
         "encoder": encoder,

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from robusttc._lazy import attach
 from robusttc.version import __version__
 
 if TYPE_CHECKING:
@@ -74,47 +74,36 @@ __all__ = [
     "write_tasks",
 ]
 
-# Each public name is imported when it is first used, so that `import robusttc` costs next to nothing.
-_HOME_OF_NAME = {
-    "ClusterFewShot": "robusttc.fewshot.estimator",
-    "ClusterMultiTask": "robusttc.multitask.estimator",
-    "CnnEncoder": "robusttc.encoders",
-    "DataError": "robusttc.errors",
-    "DataWarning": "robusttc.errors",
-    "DoubtWarning": "robusttc.errors",
-    "Encoder": "robusttc.encoders",
-    "FeatureEncoder": "robusttc.encoders",
-    "MultilingualEncoder": "robusttc.encoders",
-    "PairedEncoder": "robusttc.encoders",
-    "RemoteEncoder": "robusttc.encoders",
-    "RobustTCError": "robusttc.errors",
-    "RobustTCWarning": "robusttc.errors",
-    "RobustTaskClustering": "robusttc.clustering",
-    "SentenceEncoder": "robusttc.encoders",
-    "StaticEncoder": "robusttc.encoders",
-    "StoreError": "robusttc.errors",
-    "Task": "robusttc.data",
-    "TaskSet": "robusttc.data",
-    "TransferScores": "robusttc.transfer",
-    "UsageError": "robusttc.errors",
-    "assess_clusters": "robusttc.assessing",
-    "complete_similarity": "robusttc.clustering",
-    "inspect_tasks": "robusttc.data",
-    "load_tasks": "robusttc.data",
-    "make_planted_scores": "robusttc.clustering",
-    "make_planted_tasks": "robusttc.data",
-    "measure_transfer": "robusttc.transfer",
-    "read_scores": "robusttc.transfer",
-    "write_tasks": "robusttc.data",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF_NAME:
-        raise AttributeError(f"module 'robusttc' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF_NAME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = attach(
+    __name__,
+    {
+        "assessing": ("assess_clusters",),
+        "clustering": ("RobustTaskClustering", "complete_similarity", "make_planted_scores"),
+        "data": ("Task", "TaskSet", "inspect_tasks", "load_tasks", "make_planted_tasks", "write_tasks"),
+        "encoders": (
+            "CnnEncoder",
+            "Encoder",
+            "FeatureEncoder",
+            "MultilingualEncoder",
+            "PairedEncoder",
+            "RemoteEncoder",
+            "SentenceEncoder",
+            "StaticEncoder",
+        ),
+        "errors": (
+            "DataError",
+            "DataWarning",
+            "DoubtWarning",
+            "RobustTCError",
+            "RobustTCWarning",
+            "StoreError",
+            "UsageError",
+        ),
+        "fewshot.estimator": ("ClusterFewShot",),
+        "multitask.estimator": ("ClusterMultiTask",),
+        "transfer": ("TransferScores", "measure_transfer", "read_scores"),
+    },
+)
 
 
 def __dir__() -> list[str]:

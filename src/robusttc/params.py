@@ -214,5 +214,6 @@ class Settings:
             value = getattr(self, name)
             check_param(name, value, *allowed)
             kind = next(type(constraint) for constraint in allowed if constraint.accepts(value))
-            if kind in (Integer, Number):
-                object.__setattr__(self, name, int(value) if kind is Integer else float(value))
+            plain = {Integer: int, Number: float, Boolean: bool}.get(kind)
+            if plain is not None:
+                object.__setattr__(self, name, plain(value))

@@ -26,7 +26,7 @@ from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.retraining import retrain_culprits
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.progress import Progress, ProgressEvent, report
-from robusttc.transfer import TransferSettings, measure_transfer, pair_scores, score_rows_of
+from robusttc.transfer import TransferSettings, measure_transfer, pair_scores
 
 QUICK = MultiTaskSettings(width=8, dropout=0.2, epochs=4, min_steps=10, start_epochs=2)
 WORDS = QUICK.replace(activation="relu")
@@ -311,11 +311,11 @@ def test_scores_that_are_missing_are_left_out_and_named(monkeypatch: pytest.Monk
 
     with pytest.warns(DoubtWarning):
         measure(Watched())
-    rows = score_rows_of(payloads[0])
-    assert rows.source == "t0"
-    assert rows.targets == ("t1", "t2", "t3", "t4", "t7")
-    assert [name for name, _ in rows.failed] == ["t5", "t6"]
-    assert "not finite" in rows.failed[1][1]
+    values = payloads[0].values
+    assert values["source"] == "t0"
+    assert values["targets"] == ["t1", "t2", "t3", "t4", "t7"]
+    assert [name for name, _ in values["failed"]] == ["t5", "t6"]
+    assert "not finite" in values["failed"][1][1]
     with pytest.raises(WorkError, match="no score could be measured"), pytest.warns(DoubtWarning):
         measure(Shuffled(loses=lambda _: True))
     with pytest.raises(UsageError, match="n_workers or runner"):

@@ -199,7 +199,10 @@ def test_a_person_is_asked_before_hours_of_work(
     [
         (["--clusters", "none"], "option --clusters: clusters cannot be used; got 'none'"),
         (["--clusters", "6"], "fewer tasks than clusters"),
-        (["--pairs", "4"], "pairs cannot be this number of entries; got 4 for 5 tasks"),
+        (
+            ["--pairs", "4"],
+            "pairs cannot be used; got 4; expected 'all' or 'auto' or an integer from 5 to 20",
+        ),
         (["--encoder", "cnm"], "option --encoder: encoder cannot be used"),
         (["--workers", "0"], "option --workers: workers cannot be used"),
         (["--executor", "spark"], "expected local or ray"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from sklearn.linear_model import LogisticRegression
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs
 from robusttc.encoders.features import FeatureEncoder
+from robusttc.jobs import Result
 from robusttc.models import TrainingSettings, train_model
 from robusttc.random import numpy_generator
 from robusttc.transfer import pair_scores
 from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood
-from robusttc.transfer.pair_scores import SourceScores, collect_scores, score_source
+from robusttc.transfer.measure import collect_scores
+from robusttc.transfer.pair_scores import discriminant_projection, score_source, train_source
 from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan
-from robusttc.transfer.source_encoder import discriminant_projection, train_source
 
 TRAINING = TrainingSettings(width=7, epochs=6, min_steps=10, batch_size=8)
 SEED = 5
@@ -50,9 +52,15 @@ def plan_of(tasks: TaskSet, vectors: Vectors, settings: TransferSettings) -> Tra
     return make_plan(tasks, prepared, settings=settings, seed=SEED)
 
 
-def scores_of(plan: TransferPlan, source: int, targets: list[int] | None = None) -> SourceScores:
+def run_job(plan: TransferPlan, source: int, targets: list[int] | None = None) -> Result:
     others = [target for target in range(len(plan.rows)) if target != source] if targets is None else targets
     return score_source(plan, source, train_source(plan, source), np.array(others, dtype=np.int64))
+
+
+def scores_of(plan: TransferPlan, source: int, targets: list[int] | None = None) -> Any:
+    """Return the result of a job with its values and arrays as attributes."""
+    result = run_job(plan, source, targets)
+    return SimpleNamespace(**result.values, **result.arrays)
 
 
 def rows_of(task: Task, vectors: Vectors, split: str) -> tuple[NDArray[np.float32], list[str]]:
@@ -176,10 +184,9 @@ def test_a_score_depends_on_its_two_tasks_alone(kind: str, monkeypatch: pytest.M
 def test_sources_in_any_order_and_one_row() -> None:
     tasks, vectors = tiny_tasks(same_labels=False)
     plan = plan_of(tasks, vectors, TransferSettings())
-    parts = [scores_of(plan, source) for source in range(3)]
-    expected = collect_scores(tasks.names, parts, kind="log_likelihood")
-    assert collect_scores(tasks.names, parts[::-1], kind="log_likelihood") == expected
-    assert scores_of(plan, 0, []).targets == ()
+    results = [run_job(plan, source) for source in range(3)]
+    assert collect_scores(plan, results[::-1]) == collect_scores(plan, results)
+    assert scores_of(plan, 0, []).targets == []
 
 
 def test_a_target_that_cannot_be_scored_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +201,8 @@ def test_a_target_that_cannot_be_scored_is_named(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(pair_scores, "score_pair", fail_on_t1)
     block = scores_of(plan, 0)
-    assert block.targets == ("t2",)
-    assert block.failed == (("t1", "ValueError: no such row"),)
+    assert block.targets == ["t2"]
+    assert block.failed == [["t1", "ValueError: no such row"]]
 
 
 def test_labels_of_valid_alone_are_never_right() -> None:

@@ -22,6 +22,10 @@ def make_names(n: int) -> list[str]:
     return [f"task {i}" for i in range(n)]
 
 
+def degrees_of(pairs: PairList, n: int) -> NDArray[np.int64]:
+    return np.bincount(pairs.entries()[0], minlength=n)
+
+
 def as_set(pairs: PairList) -> set[tuple[int, int]]:
     return set(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
 
@@ -38,7 +42,7 @@ def count_parts(n: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> 
 def second_eigenvalue(n: int, pairs: PairList) -> float:
     adjacency = np.zeros((n, n))
     adjacency[pairs.entries()] = 1.0
-    root = np.sqrt(pairs.degrees(n))
+    root = np.sqrt(degrees_of(pairs, n))
     return float(np.sort(np.abs(np.linalg.eigvalsh(adjacency / root / root[:, None])))[-2])
 
 
@@ -53,12 +57,12 @@ def sizes_and_entries(draw: st.DrawFn, largest: int = 30) -> tuple[int, int]:
 def test_distinct_sorted_pairs_of_the_number_asked_for(size: tuple[int, int], seed: int) -> None:
     n, entries = size
     pairs = choose_pairs(make_names(n), entries, random_state=seed)
-    assert pairs.n_entries == entries + entries % 2 == 2 * len(pairs)
+    assert 2 * len(pairs) == entries + entries % 2
     codes = pairs.first * n + pairs.second
     assert (np.diff(codes) > 0).all()
     assert (pairs.first < pairs.second).all()
     assert pairs.second.max() < n
-    assert pairs.degrees(n).min() >= 1
+    assert degrees_of(pairs, n).min() >= 1
 
 
 @settings(deadline=None, max_examples=50)
@@ -134,8 +138,8 @@ def test_new_tasks_get_partners_first_and_among_the_old_ones(seed: int) -> None:
     n_old, n_new = 300, 60
     old = choose_pairs(make_names(n_old), 300 * 20, random_state=seed)
     n = n_old + n_new
-    pairs = choose_pairs(make_names(n), old.n_entries + 2 * n_new * 8, random_state=seed + 1, already=old)
-    degrees = pairs.degrees(n)
+    pairs = choose_pairs(make_names(n), 2 * len(old) + 2 * n_new * 8, random_state=seed + 1, already=old)
+    degrees = degrees_of(pairs, n)
     assert degrees[n_old:].min() >= 8
     # Every added pair is one of a new task.
     added = as_set(pairs) - as_set(old)
@@ -149,7 +153,7 @@ def test_new_tasks_get_partners_first_and_among_the_old_ones(seed: int) -> None:
 def test_more_pairs_of_another_seed_stay_balanced(seed: int) -> None:
     names = make_names(101)
     already = choose_pairs(names, 1010, random_state=seed)
-    degrees = choose_pairs(names, 3030, random_state=seed + 100, already=already).degrees(101)
+    degrees = degrees_of(choose_pairs(names, 3030, random_state=seed + 100, already=already), 101)
     assert degrees.max() - degrees.min() <= 2
 
 
@@ -168,7 +172,7 @@ def test_every_pair_is_as_likely() -> None:
 def test_the_graph_expands_like_a_random_regular_one(degree: int) -> None:
     n = 600
     pairs = choose_pairs(make_names(n), n * degree, random_state=3)
-    assert (pairs.degrees(n) == degree).all()
+    assert (degrees_of(pairs, n) == degree).all()
     assert second_eigenvalue(n, pairs) < 1.08 * 2 * np.sqrt(degree - 1) / degree
 
 
@@ -202,8 +206,8 @@ def test_auto() -> None:
     for n in (301, 1491, 100_000):
         assert abs(count_entries(n, "auto") - n * np.log(n) ** 2) <= 2
     pairs = choose_pairs(make_names(1491), "auto")
-    assert pairs.n_entries == 79_614
-    assert set(pairs.degrees(1491).tolist()) == {53, 54}
+    assert 2 * len(pairs) == 79_614
+    assert set(degrees_of(pairs, 1491).tolist()) == {53, 54}
 
 
 @pytest.mark.parametrize(
@@ -211,14 +215,14 @@ def test_auto() -> None:
     [
         ("al", "Did you mean 'all'?"),
         ("Auto", "Did you mean 'auto'?"),
-        ("everything", "got 'everything'; expected 'all', 'auto' or a number of entries"),
+        ("everything", "got 'everything'; expected 'all' or 'auto' or an integer from 5 to 20"),
         (1.5, "got 1.5"),
         (True, "got True"),
         (None, "got None"),
-        (21, "got 21 for 5 tasks; expected from 6, which give each task a partner, to 20, which are all"),
-        (4, "got 4 for 5 tasks"),
-        (0, "got 0 for 5 tasks"),
-        (-2, "got -2 for 5 tasks"),
+        (21, "got 21; expected 'all' or 'auto' or an integer from 5 to 20"),
+        (4, "got 4"),
+        (0, "got 0"),
+        (-2, "got -2"),
     ],
 )
 def test_bad_choices(pairs: object, message: str) -> None:
@@ -249,11 +253,7 @@ def test_pair_list() -> None:
     assert as_set(pairs) == {(0, 3), (1, 2)}
     source, target = pairs.entries()
     assert set(zip(source.tolist(), target.tolist(), strict=True)) == {(0, 3), (3, 0), (1, 2), (2, 1)}
-    assert pairs.n_entries == 4
-    assert pairs.degrees(5).tolist() == [1, 1, 1, 1, 0]
-    assert repr(pairs) == "PairList(2 pairs)"
-    with pytest.raises(ValueError, match="read-only"):
-        pairs.first[0] = 2
+    assert degrees_of(pairs, 5).tolist() == [1, 1, 1, 1, 0]
     assert len(PairList.from_entries([], [])) == 0
 
 

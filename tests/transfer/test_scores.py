@@ -224,9 +224,9 @@ def test_immutable_also_behind_a_process_border() -> None:
     back = pickle.loads(pickle.dumps(scores))  # noqa: S301
     assert back == scores
     for one in (scores, back):
-        with pytest.raises(AttributeError, match="cannot set kind"):
+        with pytest.raises(AttributeError, match="cannot assign to field 'kind'"):
             one.kind = "accuracy"
-        with pytest.raises(AttributeError, match="cannot delete kind"):
+        with pytest.raises(AttributeError, match="cannot delete field 'kind'"):
             del one.kind
         assert len(one.columns) == 6
         for column in one.columns.values():
@@ -333,7 +333,6 @@ def test_halves_from_matrices() -> None:
         (np.eye(2) * 2, {"kind": "accuracy"}, "'a' → 'a'.*2.0"),
         (np.eye(2), {"first_half": np.eye(2)}, "only one of the two halves"),
         (np.eye(2), {"first_half": np.eye(2), "second_half": np.eye(3)}, r"second_half.*shape \(3, 3\)"),
-        (np.eye(2), {"first_half": 0.5, "second_half": np.eye(2)}, r"first_half.*expected a matrix of shape"),
         (np.eye(2), {"first_half": np.eye(2), "second_half": [[1, NAN], [1, 1]]}, "'a' → 'b'.*nan"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from robusttc.transfer.source_encoder import discriminant_projection
+from robusttc.transfer.pair_scores import discriminant_projection
 
 Features = NDArray[np.float32]
 Codes = NDArray[np.int64]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from robusttc._lazy import attach
 
 if TYPE_CHECKING:
     from robusttc.clustering.completion import complete_scores
@@ -16,26 +17,6 @@ if TYPE_CHECKING:
     from robusttc.clustering.stop_rule import StopRule
     from robusttc.clustering.strategies import MIN_PAIRS, PairEvidence
     from robusttc.clustering.verdict import Verdict
-
-# Imported when first used: SciPy and scikit-learn take a second.
-_HOME_OF_NAME = {
-    "MIN_PAIRS": "strategies",
-    "Certificate": "estimator",
-    "CompletionResult": "similarity",
-    "PairEvidence": "strategies",
-    "RobustTaskClustering": "estimator",
-    "StopRule": "stop_rule",
-    "TransferPrediction": "estimator",
-    "Verdict": "verdict",
-    "cluster_points": "spectral",
-    "complete_scores": "completion",
-    "complete_similarity": "similarity",
-    "cut": "spectral",
-    "filter_scores": "filtering",
-    "fit_two_groups": "n_clusters",
-    "make_planted_scores": "planted",
-    "pair_values": "n_clusters",
-}
 
 __all__ = [
     "MIN_PAIRS",
@@ -56,8 +37,19 @@ __all__ = [
     "pair_values",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF_NAME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF_NAME[name]}"), name)
+# SciPy and scikit-learn take a second to import.
+__getattr__ = attach(
+    __name__,
+    {
+        "completion": ("complete_scores",),
+        "estimator": ("Certificate", "RobustTaskClustering", "TransferPrediction"),
+        "filtering": ("filter_scores",),
+        "n_clusters": ("fit_two_groups", "pair_values"),
+        "planted": ("make_planted_scores",),
+        "similarity": ("CompletionResult", "complete_similarity"),
+        "spectral": ("cluster_points", "cut"),
+        "stop_rule": ("StopRule",),
+        "strategies": ("MIN_PAIRS", "PairEvidence"),
+        "verdict": ("Verdict",),
+    },
+)

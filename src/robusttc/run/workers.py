@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from robusttc.jobs import FinishedJob, Result, Runner, make_executor
 from robusttc.run.configuration import Execution
 from robusttc.run.records import FinishedUnit
-from robusttc.run.score_rows import ScoreRows
+from robusttc.run.score_rows import COLUMNS, ScoreRows
 from robusttc.run.store import RunStore
-from robusttc.transfer import STAGE, SourceScores, score_rows_of
+from robusttc.transfer import STAGE
 
 __all__ = ["StoredJobs", "as_score_rows", "make_runner", "scores_of"]
 
@@ -30,7 +31,7 @@ def make_runner(store: RunStore, execution: Execution, *, stop: Callable[[], boo
 
 def scores_of(key: str, result: Result) -> ScoreRows | None:
     """Return the scores in the result of a job, for the table of scores."""
-    return as_score_rows(score_rows_of(result)) if key.startswith(f"{STAGE}/") else None
+    return as_score_rows(result) if key.startswith(f"{STAGE}/") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,7 @@ class StoredJobs:
         self.store.add_cost(stage, units=n_jobs, cpu_seconds=cpu_seconds, peak_bytes=peak_bytes)
 
 
-def as_score_rows(rows: SourceScores) -> ScoreRows:
-    """Return the scores of a source as the store takes them."""
-    return ScoreRows(
-        rows.source,
-        rows.targets,
-        rows.score,
-        rows.n_examples,
-        rows.standard_error,
-        rows.first_half,
-        rows.second_half,
-    )
+def as_score_rows(result: Result) -> ScoreRows:
+    """Return the scores in the result of a job that measured a source, as the store takes them."""
+    columns: Any = {name: result.arrays[name] for name in COLUMNS}
+    return ScoreRows(result.values["source"], result.values["targets"], **columns)

@@ -7,6 +7,7 @@ took is scaled by how much of it there is. The machine is taken as it is: times 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ from robusttc.encoders import (
     PreparedTasks,
     SentenceEncoder,
     VectorCache,
-    WordInputs,
     distinct_texts,
     make_encoder,
 )
@@ -35,19 +35,24 @@ from robusttc.formatting import format_bytes, format_seconds
 from robusttc.random import RandomState, numpy_generator, run_seed
 from robusttc.transfer.measure import (
     SPLITS,
-    Entries,
     StopMeasuring,
     check_arguments,
-    draw_rounds,
     find_missing,
     has_rounds,
-    score_overlap,
+    round_sizes,
+    text_overlap,
 )
-from robusttc.transfer.pair_scores import SHARE_FOR_ALL, encode_targets, score_source
+from robusttc.transfer.pair_scores import measure_source, score_source, train_source
 from robusttc.transfer.pairs import PairChoice
-from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan, seen_labels, select_rows
+from robusttc.transfer.plan import (
+    TransferPlan,
+    TransferSettings,
+    have_same_labels,
+    make_plan,
+    seen_labels,
+    select_rows,
+)
 from robusttc.transfer.scores import TransferScores
-from robusttc.transfer.source_encoder import train_source
 
 __all__ = ["CostEstimate", "estimate_cost", "process_memory"]
 
@@ -58,56 +63,31 @@ LEAST_SECONDS, MAX_REPEATS = 0.01, 10  # a quick call is repeated
 ENCODED_TEXTS, READ_TEXTS, N_RUNS = 200, 2_000, 4
 # A model truncates texts at about so many characters; the two special tokens count as some more.
 MAX_CHARACTERS, SPECIAL_CHARACTERS = 1_280, 10
-# Work of a score besides its rows times labels, in rows and in labels.
-ROWS_OF_A_SCORE, LABELS_OF_A_ROW = 50, 6
+# Work of a score besides its rows times labels, in rows and in labels; encoding its texts is part of it.
+ROWS_OF_A_SCORE, LABELS_OF_A_ROW = 50, 20
 WORKER_SECONDS, WORKER_BYTES = 3.0, 250 * 10**6  # to start a process and compile
 ENCODING_BYTES = 300 * 10**6  # a sentence model at work: full batches, tokens
 SCORE_BYTES = 2 * 7 * 8  # columns of 8 bytes, once in the results of jobs and once put together
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """The cost of measuring.
-
-    Attributes
-    ----------
-    encoder
-        The name of the encoder.
-    n_tasks
-        The number of tasks.
-    n_scores
-        The number of scores to be measured: entries of the transfer matrix.
-    n_texts
-        The number of distinct texts in train and valid.
-    n_texts_to_encode
-        Of these, those without a sentence vector in the cache; 0 for other encoders.
-    seconds_frozen
-        For the text features of all texts, loading a sentence model not counted.
-    seconds_models
-        For the encoders of the sources.
-    seconds_pairs
-        For the scores.
-    memory_bytes
-        The peak memory of this process and its workers together.
-    calibration_seconds
-        How long the estimate took, without loading a sentence model.
-    at_most
-        Whether measuring may stop earlier, because more scores would not predict the rest better.
-    """
+    """The cost of measuring."""
 
     encoder: str
     n_tasks: int
     n_scores: int
-    n_texts: int
-    n_texts_to_encode: int = 0
-    seconds_frozen: float = 0.0
-    seconds_models: float = 0.0
-    seconds_pairs: float = 0.0
-    memory_bytes: int = 0
-    calibration_seconds: float = 0.0
-    at_most: bool = False
+    n_texts: int  # distinct texts in train and valid
+    n_texts_to_encode: int = 0  # of these, those without a vector in the cache; 0 for encoders without one
+    seconds_frozen: float = 0.0  # for the text features
+    seconds_models: float = 0.0  # for the encoders of the sources
+    seconds_pairs: float = 0.0  # for the scores
+    memory_bytes: int = 0  # the peak of this process and its workers together
+    calibration_seconds: float = 0.0  # how long the estimate took, without loading a sentence model
+    at_most: bool = False  # whether measuring may stop earlier: more scores would not predict the rest better
 
     @property
     def seconds(self) -> float:
@@ -179,38 +159,35 @@ def estimate_cost(
     settings = check_arguments(tasks, kind, settings, n_workers)
     seed = run_seed(random_state)
     start = time.perf_counter()
-    missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
+    (source, target), _ = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
     texts, _ = distinct_texts(tasks, SPLITS)
-    known: dict[str, Any] = {"n_tasks": len(tasks), "n_scores": len(missing[0]), "n_texts": len(texts)}
+    known: dict[str, Any] = {"n_tasks": len(tasks), "n_scores": len(source), "n_texts": len(texts)}
     if settings.kind == "overlap":
-        seconds = time_overlap(tasks)
-        memory = peak_memory(3 * 8 * len(tasks) ** 2 + len(missing[0]) * SCORE_BYTES)
-        took = time.perf_counter() - start
         return CostEstimate(
-            encoder="overlap", **known, seconds_pairs=seconds, memory_bytes=memory, calibration_seconds=took
+            encoder="overlap",
+            **known,
+            seconds_pairs=time_overlap(tasks),
+            memory_bytes=peak_memory(3 * 8 * len(tasks) ** 2 + len(source) * SCORE_BYTES),
+            calibration_seconds=time.perf_counter() - start,
         )
-    same = settings.label_sets != "different" and len({seen_labels(task) for task in tasks}) == 1
+    same = have_same_labels(tasks, settings)
     sizes = measure_sizes(tasks, settings, needs_valid=not same, seed=seed)
     planning = time.perf_counter() - start
     chosen = make_encoder(encoder, vectors=vectors, device=device)
-    if not len(missing[0]):
+    if not len(source):
         return CostEstimate(encoder=chosen.name, **known, memory_bytes=peak_memory(0))
     loading = load_model(chosen)
-    start += loading
     sampled = sample_tasks(tasks, sizes)
     encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled)
     before = time.perf_counter()
-    plan = make_plan(
-        sampled,
-        prepared,
-        settings=settings.replace(label_sets="identical" if same else "different"),
-        seed=seed,
-    )
-    share = sum(len(rows.items) for rows in plan.rows) / float(sizes[:, 0].sum())
-    planning += (time.perf_counter() - before) / share
+    sampled_settings = settings.replace(label_sets="identical" if same else "different")
+    plan = make_plan(sampled, prepared, settings=sampled_settings, seed=seed)
+    planning += (time.perf_counter() - before) * tasks.n_rows / sampled.n_rows
     is_in_rounds = stop is not None and has_rounds(pairs, measured, trains_layers=plan.trains_layers)
-    rounds = draw_rounds(tasks.names, seed) if is_in_rounds else [missing]
-    models, scoring = scale_jobs(plan, rounds, sizes, len(texts), time_jobs(plan))
+    n_rounds = len(round_sizes(len(tasks))) if is_in_rounds else 1  # each fits the encoders again
+    source_rate, score_rate = time_jobs(plan)
+    models = n_rounds * source_rate * work_of_sources(plan, sizes)[np.unique(source)].sum()
+    scoring = score_rate * work_of_scores(sizes)[target].sum()
     together = min(int(n_workers), os.cpu_count() or 1, len(tasks))
     return CostEstimate(
         encoder=chosen.name,
@@ -219,9 +196,9 @@ def estimate_cost(
         seconds_frozen=encoding + planning + (loading if n_to_encode and isinstance(encoder, str) else 0.0),
         seconds_models=float(models / together),
         seconds_pairs=float(scoring / together) + (WORKER_SECONDS if n_workers > 1 else 0.0),
-        memory_bytes=estimate_memory(plan, known["n_scores"], len(texts), n_to_encode, int(n_workers)),
-        calibration_seconds=time.perf_counter() - start,
-        at_most=len(rounds) > 1,
+        memory_bytes=estimate_memory(plan, len(source), len(texts), n_to_encode, int(n_workers)),
+        calibration_seconds=time.perf_counter() - start - loading,
+        at_most=n_rounds > 1,
     )
 
 
@@ -238,9 +215,8 @@ def sample_tasks(tasks: TaskSet, sizes: Floats) -> TaskSet:
     """Return a few tasks of evenly spread sizes, small ones first."""
     order = np.argsort(sizes[:, 0], kind="stable")
     n = min(SAMPLED_TASKS, len(order))
-    places = ((np.arange(n) + 0.5) / n * len(order)).astype(int)
-    n_rows = np.cumsum(sizes[order[places], 0])
-    kept = order[places][(n_rows <= SAMPLED_ROWS) | (np.arange(n) < 2)]
+    chosen = order[((np.arange(n) + 0.5) / n * len(order)).astype(int)]
+    kept = chosen[(np.cumsum(sizes[chosen, 0]) <= SAMPLED_ROWS) | (np.arange(n) < 2)]
     return tasks.subset([tasks.names[number] for number in kept])
 
 
@@ -250,9 +226,7 @@ def load_model(encoder: Encoder) -> float:
         return 0.0
     import sentence_transformers  # noqa: F401 - it takes longer than the model itself
 
-    start = time.perf_counter()
-    encoder.load()
-    return time.perf_counter() - start
+    return time_wall(encoder.load)[0]
 
 
 def time_encoding(
@@ -261,21 +235,14 @@ def time_encoding(
     """Return the seconds for the features of all texts, how many have none yet, and those of some tasks."""
     if encoder.keeps_vectors and encoder.cache is not None:
         return time_vectors(encoder, encoder.cache, texts, sampled)
-
-    def prepare(some: TaskSet) -> tuple[float, int, PreparedTasks]:
-        start = time.perf_counter()
-        prepared = encoder.prepare(some, splits=SPLITS)
-        seconds = time.perf_counter() - start
-        return seconds, sum(map(len, distinct_texts(some, SPLITS)[0])), prepared
-
+    prepare = partial(encoder.prepare, splits=SPLITS)
     few_tasks = sampled.subset(sampled.names[: -(-len(sampled) // 3)])
     prepare(few_tasks)  # loads what is loaded once
-    few, few_characters, _ = prepare(few_tasks)
-    many, many_characters, prepared = prepare(sampled)
+    few, many = time_wall(partial(prepare, few_tasks))[0], time_wall(partial(prepare, sampled))
+    n_few, n_many = (sum(map(len, distinct_texts(some, SPLITS)[0])) for some in (few_tasks, sampled))
     # A file of vectors is read to its end however few texts there are, so part of the time is constant.
-    rate = max(many - few, 0.0) / max(many_characters - few_characters, 1)
-    total = sum(map(len, texts))
-    return max(many + rate * (total - many_characters), many), 0, prepared
+    rate = max(many[0] - few, 0.0) / max(n_many - n_few, 1)
+    return many[0] + rate * max(sum(map(len, texts)) - n_many, 0), 0, many[1]
 
 
 def time_vectors(
@@ -283,28 +250,21 @@ def time_vectors(
 ) -> tuple[float, int, PreparedTasks]:
     """Do the same for vectors that are kept: those in the cache are read, the others are computed."""
 
-    def seconds_of(some: Sequence[str]) -> float:
-        start = time.perf_counter()
-        encoder.encode_cached(some)
-        return time.perf_counter() - start
-
     def work(some: Sequence[str]) -> int:
         return sum(min(len(text), MAX_CHARACTERS) + SPECIAL_CHARACTERS for text in some)
 
-    missing = cache.find_missing(encoder.fingerprint, texts)
-    dimension = encoder.encode_cached(texts[:1]).dimension
+    missing = sorted(cache.find_missing(encoder.fingerprint, texts), key=len)
     cached = sorted(set(texts).difference(missing))
+    dimension = encoder.encode_cached([*missing, *cached][:1]).dimension  # the first call is slow
     seconds = 0.0
     if cached:
         some = cached[:: -(-len(cached) // READ_TEXTS)]
-        seconds += seconds_of(some) * len(cached) / len(some)
-    if missing:
-        by_length = sorted(missing, key=len)
-        seconds_of(by_length[:1])  # the first call is slow
+        seconds += time_wall(partial(encoder.encode_cached, some))[0] * len(cached) / len(some)
+    if len(missing) > 1:
         # A few runs of neighbours: a model takes texts of one length together, as among all texts.
-        runs = [part[: ENCODED_TEXTS // N_RUNS] for part in np.array_split(by_length[1:], N_RUNS)]
-        some = [str(text) for run in runs for text in run]
-        rate = seconds_of(some) / work(some) if some else 0.0
+        starts = np.linspace(1, len(missing), N_RUNS, endpoint=False).astype(int).tolist()
+        some = list(dict.fromkeys(text for at in starts for text in missing[at:][: ENCODED_TEXTS // N_RUNS]))
+        rate = time_wall(partial(encoder.encode_cached, some))[0] / work(some)
         missing = cache.find_missing(encoder.fingerprint, missing)
         seconds += rate * work(missing)
     return seconds, len(missing), make_vectors(sampled, dimension)
@@ -323,50 +283,25 @@ def make_vectors(tasks: TaskSet, dimension: int) -> PreparedTasks:
     return PreparedTasks(DenseInputs(matrix), items)
 
 
-def time_jobs(plan: TransferPlan) -> tuple[float, float, float]:
-    """Run the jobs of a few sources; return the seconds per unit of work of encoder, text and score."""
+def time_jobs(plan: TransferPlan) -> tuple[float, float]:
+    """Run the jobs of a few sources; return the seconds per unit of work of an encoder and of a score."""
     everything = np.arange(len(plan.rows))
     sizes = np.array([(len(rows.items), rows.n_train, rows.n_labels) for rows in plan.rows], dtype=np.float64)
-    places = np.linspace(0, len(everything) - 1, SAMPLED_SOURCES).astype(int)
-    seconds, works = np.zeros(3), np.zeros(3)
-    began, worked = time.perf_counter(), time.process_time()
+    seconds, works = np.zeros(2), np.zeros(2)
     with threadpool_limits(limits=1):
-        # What is compiled or loaded at the first call is not to be counted.
-        score_source(plan, 0, train_source(plan, 0), everything[:2])
-        start = time.perf_counter()
-        for source in np.unique(places).tolist():
+        measure_source(plan, (0, everything[:2]))  # compiles
+        start, cpu_start = time.perf_counter(), time.process_time()
+        for source in np.unique(np.linspace(0, len(everything) - 1, SAMPLED_SOURCES).astype(int)).tolist():
             if time.perf_counter() - start > MAX_SECONDS:
                 break
-            encoder = train_source(plan, source)
-            n_repeats = 1 if plan.trains_layers else MAX_REPEATS
-            encoding = time_call(partial(encode_targets, plan, encoder, everything))
-            job = time_call(partial(score_source, plan, source, encoder, everything))
-            model = time_call(partial(train_source, plan, source), n_repeats)
-            seconds += (model, encoding, max(job - encoding, 0.0))
-            works += (work_of_sources(plan, sizes)[source], len(plan.inputs), work_of_scores(sizes).sum())
+            model, encoder = time_cpu(partial(train_source, plan, source))
+            scores, _ = time_cpu(partial(score_source, plan, source, encoder, everything))
+            seconds += model, scores
+            works += work_of_sources(plan, sizes)[source], work_of_scores(sizes).sum()
     # CPU seconds, times how many seconds go by for each of them on this machine now.
-    waiting = max(1.0, (time.perf_counter() - began) / max(time.process_time() - worked, 1e-9))
-    encoder_rate, text_rate, score_rate = waiting * seconds / works
-    return float(encoder_rate), float(text_rate), float(score_rate)
-
-
-def scale_jobs(
-    plan: TransferPlan,
-    rounds: Sequence[Entries],
-    sizes: Floats,
-    n_texts: int,
-    rates: tuple[float, float, float],
-) -> tuple[float, float]:
-    """Return the seconds of the encoders of all sources, and of all scores."""
-    models = scoring = 0.0
-    for source, target in rounds:
-        sources, n_targets = np.unique(source, return_counts=True)
-        # Every source encodes the texts of its targets once, or all texts where it needs most of them.
-        needed = np.minimum(n_texts * n_targets / len(sizes), n_texts)
-        needed[needed > SHARE_FOR_ALL * n_texts] = n_texts
-        models += rates[0] * work_of_sources(plan, sizes)[sources].sum()
-        scoring += rates[1] * needed.sum() + rates[2] * work_of_scores(sizes)[target].sum()
-    return float(models), float(scoring)
+    waiting = (time.perf_counter() - start) / max(time.process_time() - cpu_start, 1e-9)
+    source_rate, score_rate = max(1.0, waiting) * seconds / works
+    return float(source_rate), float(score_rate)
 
 
 def work_of_sources(plan: TransferPlan, sizes: Floats) -> Floats:
@@ -383,38 +318,38 @@ def work_of_scores(sizes: Floats) -> Floats:
     return (sizes[:, 0] + ROWS_OF_A_SCORE) * (sizes[:, 2] + LABELS_OF_A_ROW)
 
 
-def time_call(work: Callable[[], object], max_repeats: int = MAX_REPEATS) -> float:
-    """Return the mean CPU seconds of a call; a quick one is repeated."""
-    start, passed, n_calls = time.process_time(), 0.0, 0
-    while passed < LEAST_SECONDS and n_calls < max_repeats:
-        work()
+def time_cpu(work: Callable[[], T]) -> tuple[float, T]:
+    """Return the mean CPU seconds of a call and its result; a quick call is repeated."""
+    start, n_calls = time.process_time(), 0
+    while True:
+        result = work()
         n_calls += 1
-        passed = time.process_time() - start
-    return passed / n_calls
+        seconds = time.process_time() - start
+        if seconds >= LEAST_SECONDS or n_calls == MAX_REPEATS:
+            return seconds / n_calls, result
+
+
+def time_wall(work: Callable[[], T]) -> tuple[float, T]:
+    """Return the seconds of a call and its result."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
 
 
 def time_overlap(tasks: TaskSet) -> float:
     """Return the seconds of the overlap of all texts, from some of the tasks."""
     some = tasks.subset(tasks.names[:: -(-len(tasks) // 60)])
-    none = np.empty(0, dtype=np.int64)
-    start = time.perf_counter()
-    score_overlap(some, (none, none))
-    return (time.perf_counter() - start) * tasks.n_rows / some.n_rows
+    return time_wall(partial(text_overlap, some))[0] * tasks.n_rows / some.n_rows
 
 
 def estimate_memory(plan: TransferPlan, n_scores: int, n_texts: int, n_to_encode: int, n_workers: int) -> int:
     """Return the peak memory: what is used now, and what is added."""
-    inputs = plan.inputs
-    if isinstance(inputs, WordInputs):
-        n_bytes = inputs.vectors.nbytes + inputs.tokens.ids.nbytes + inputs.tokens.offsets.nbytes
-    else:
-        n_bytes = inputs.matrix.nbytes
     width = plan.settings.training.width if plan.trains_layers else plan.settings.measure_width or 0
     features = n_texts * width * 4
-    all_inputs = n_bytes * n_texts // max(len(inputs), 1)
+    inputs = len(pickle.dumps(plan.inputs)) * n_texts // max(len(plan.inputs), 1)
     # Inputs are copied once, when those that are needed are taken.
-    added = 2 * all_inputs + features + n_scores * SCORE_BYTES + (ENCODING_BYTES if n_to_encode else 0)
-    return peak_memory(added) + (n_workers * (WORKER_BYTES + all_inputs + features) if n_workers > 1 else 0)
+    added = 2 * inputs + features + n_scores * SCORE_BYTES + (ENCODING_BYTES if n_to_encode else 0)
+    return peak_memory(added) + (n_workers * (WORKER_BYTES + inputs + features) if n_workers > 1 else 0)
 
 
 def peak_memory(n_more_bytes: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder, resolve_device
@@ -20,16 +22,8 @@ from robusttc.jobs import Job, Result, Runner, make_executor
 from robusttc.params import Integer, check_param
 from robusttc.progress import Progress, ProgressOption, report, resolve_progress
 from robusttc.random import RandomState, run_seed
-from robusttc.transfer.overlap import text_overlap
-from robusttc.transfer.pair_scores import SourceScores, collect_scores, measure_source, score_rows_of
-from robusttc.transfer.pairs import (
-    PairChoice,
-    PairList,
-    check_known,
-    choose_pairs,
-    count_entries,
-    pair_codes,
-)
+from robusttc.transfer.pair_scores import SCORE_COLUMNS, measure_source
+from robusttc.transfer.pairs import PairChoice, PairList, check_known, choose_pairs, count_entries
 from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan
 from robusttc.transfer.scores import TransferScores
 
@@ -40,8 +34,9 @@ __all__ = [
     "find_missing",
     "has_rounds",
     "measure_transfer",
+    "normalise_text",
     "round_sizes",
-    "score_overlap",
+    "text_overlap",
 ]
 
 STAGE = "transfer"
@@ -53,6 +48,7 @@ FIRST_PARTNERS = 8
 FIRST_SHARE = 1 / 6
 GROWTH = 1.6
 MAX_NAMED = 5  # errors named in a warning
+OTHER_CHARACTERS = re.compile(r"[\W_]+")
 
 # Whether to stop, from the scores of each round so far.
 StopMeasuring = Callable[[Sequence[TransferScores]], bool]
@@ -148,11 +144,11 @@ def measure_transfer(
     seed = run_seed(random_state)
     if runner is not None and n_workers > 1:
         raise UsageError("n_workers and runner are both given", expected="n_workers or runner")
-    missing = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
+    missing, known = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
     if not len(missing[0]):
         if measured is None:
             raise UsageError("there are no pairs to measure", got="an empty list of pairs")
-        return with_tasks(tasks.names, measured)
+        return known
     if settings.kind == "overlap":
         scores = score_overlap(tasks, missing)
     else:
@@ -168,10 +164,10 @@ def measure_transfer(
         is_split = n_workers > 1 and len(np.unique(missing[0])) > 1
         own = Runner(make_executor("local", n_workers=int(n_workers))) if is_split else nullcontext()
         with own as processes:
-            parts, errors = run_rounds(plan, rounds, stop, processes or runner or Runner(), progress)
-        report_missing(parts, errors)
-        scores = collect_scores(plan.task_names, parts, kind=settings.kind)
-    return with_tasks(tasks.names, scores if measured is None else measured.merged_with(scores))
+            results, errors = run_rounds(plan, rounds, stop, processes or runner or Runner(), progress)
+        report_missing(results, errors)
+        scores = collect_scores(plan, results)
+    return known.merged_with(scores)
 
 
 def check_arguments(
@@ -199,66 +195,34 @@ def find_missing(
     *,
     settings: TransferSettings,
     seed: int,
-) -> Entries:
-    """Choose the pairs, and return their entries of the transfer matrix that are not measured yet."""
+) -> tuple[Entries, TransferScores]:
+    """Return the entries of the transfer matrix that are still to be measured, and those that are known."""
+    optional = ("n_examples",) if settings.kind == "overlap" else SCORE_COLUMNS[1:]
+    columns: dict[str, Any] = dict.fromkeys(("source", "target", "score", *optional), ())
+    known = TransferScores(names, **columns, kind=settings.kind)
+    if measured is not None:
+        for unknown in sorted(set(measured.task_names).difference(names)):
+            raise DataError(
+                "the scores measured before have a task that is not among these",
+                got=quote(unknown),
+                todo="leave it out with scores.subset(tasks.names)",
+            )
+        if measured.kind != settings.kind:
+            raise UsageError(
+                "the scores measured before are of another kind",
+                got=quote(measured.kind),
+                expected=quote(settings.kind),
+            )
+        known = known.merged_with(measured)
     if isinstance(pairs, PairList):
         check_known(pairs, len(names), what="pairs")
-    if measured is None:
-        chosen = pairs if isinstance(pairs, PairList) else choose_pairs(names, pairs, random_state=seed)
-        return chosen.entries()
-    place_of = {name: place for place, name in enumerate(names)}
-    unknown = [name for name in measured.task_names if name not in place_of]
-    if unknown:
-        raise DataError(
-            "the scores measured before have a task that is not among these",
-            got=quote(unknown[0]),
-            todo="leave it out with scores.subset(tasks.names)",
-        )
-    if measured.kind != settings.kind:
-        raise UsageError(
-            "the scores measured before are of another kind",
-            got=quote(measured.kind),
-            expected=quote(settings.kind),
-        )
-    if settings.kind != "overlap" and (measured.standard_error is None or measured.first_half is None):
-        raise DataError(
-            "the scores measured before have no standard errors or halves",
-            expected="scores of measure_transfer",
-            todo="measure them again",
-        )
-    places = np.array([place_of[name] for name in measured.task_names], dtype=np.int64)
-    known = places[measured.source], places[measured.target]
-    if isinstance(pairs, PairList):
-        chosen = pairs
     else:
-        chosen = choose_pairs(names, pairs, random_state=seed, already=PairList.from_entries(*known))
-    source, target = chosen.entries()
+        already = PairList.from_entries(known.source, known.target)
+        pairs = choose_pairs(names, pairs, random_state=seed, already=already)
+    source, target = pairs.entries()
     n = len(names)
-    is_new = ~np.isin(source * n + target, known[0] * n + known[1])
-    return source[is_new], target[is_new]
-
-
-def with_tasks(names: Sequence[str], scores: TransferScores) -> TransferScores:
-    """Return the scores with these tasks in this order, including those that have none."""
-    place_of = {name: place for place, name in enumerate(names)}
-    places = np.array([place_of[name] for name in scores.task_names], dtype=np.int64)
-    columns: dict[str, Any] = scores.columns
-    columns |= {"source": places[scores.source], "target": places[scores.target]}
-    return TransferScores(names, **columns, kind=scores.kind)
-
-
-def score_overlap(tasks: TaskSet, entries: Entries) -> TransferScores:
-    """Return the share of texts in common, a control that no encoder should lose to."""
-    source, target = entries
-    n_rows = np.array([len(task.rows(*SPLITS)) for task in tasks])
-    return TransferScores(
-        tasks.names,
-        source=source,
-        target=target,
-        score=text_overlap(tasks)[source, target],
-        n_examples=n_rows[target],
-        kind="overlap",
-    )
+    is_new = ~np.isin(source * n + target, known.source * n + known.target)
+    return (source[is_new], target[is_new]), known
 
 
 # --- Rounds: measuring can stop as soon as more scores would not be worth their cost
@@ -295,9 +259,8 @@ def draw_rounds(names: Sequence[str], seed: int) -> list[Entries]:
     done = np.empty(0, dtype=np.int64)
     rounds: list[Entries] = []
     for size in round_sizes(n):
-        codes = pair_codes(choose_pairs(names, size, random_state=seed), n)
-        new = codes[~np.isin(codes, done)]
-        rounds.append(PairList(new // n, new % n).entries())
+        codes = choose_pairs(names, size, random_state=seed).codes(n)
+        rounds.append(PairList.from_codes(np.setdiff1d(codes, done), n).entries())
         done = codes
     return rounds
 
@@ -308,12 +271,11 @@ def run_rounds(
     stop: StopMeasuring | None,
     runner: Runner,
     progress: Progress | None,
-) -> tuple[list[SourceScores], list[str]]:
-    """Run the jobs of each round until `stop` returns True; return the scores, and what failed and why."""
+) -> tuple[list[Result], list[str]]:
+    """Run the jobs of each round until `stop` returns True; return the results, and what failed and why."""
     is_one = len(rounds) == 1
     names = plan.task_names
-    parts: list[SourceScores] = []
-    errors: list[str] = []
+    results: list[Result] = []
     scores: list[TransferScores] = []
     failed: set[str] = set()
     n_done, n_all = 0, sum(len(source) for source, _ in rounds)
@@ -329,37 +291,54 @@ def run_rounds(
     try:
         for number, (source, target) in enumerate(rounds, start=1):
             place = STAGE if is_one else f"{STAGE}/round {number}"
-            order = np.lexsort((target, source))
-            sources, starts = np.unique(source[order], return_index=True)
-            targets_of = zip(sources.tolist(), np.split(target[order], starts[1:]), strict=True)
             jobs = [
-                Job(f"{place}/{names[own[0]]}", measure_source, own, (names[own[0]],))
-                for own in targets_of
-                if names[own[0]] not in failed
+                Job(
+                    f"{place}/{names[own]}",
+                    measure_source,
+                    (own, np.sort(target[source == own])),
+                    (names[own],),
+                )
+                for own in np.unique(source).tolist()
+                if names[own] not in failed
             ]
-            results = runner.run(
+            found = runner.run(
                 STAGE, jobs, shared, on_result=count, progress=progress if is_one else None, unit="tasks"
             )
-            new = [score_rows_of(result) for result in results if result is not None]
-            failed |= {job.tasks[0] for job, result in zip(jobs, results, strict=True) if result is None}
-            errors += [
-                f"{quote(part.source)} on {quote(name)} ({error})"
-                for part in new
-                for name, error in part.failed
-            ]
-            parts += new
-            if stop is None or number == len(rounds) or not any(len(part.targets) for part in new):
+            failed |= {job.tasks[0] for job, result in zip(jobs, found, strict=True) if result is None}
+            new = [result for result in found if result is not None]
+            results += new
+            if stop is None or number == len(rounds) or not any(result.values["targets"] for result in new):
                 continue
-            scores.append(collect_scores(names, new, kind=plan.settings.kind))
+            scores.append(collect_scores(plan, new))
             if stop(scores):
                 break
     finally:
         runner.release(shared)
     report(bar, STAGE, n_done, n_done, "scores")
-    return parts, [*(f"all scores of source {quote(name)}" for name in sorted(failed)), *errors]
+    errors = [f"all scores of source {quote(name)}" for name in sorted(failed)]
+    for result in results:
+        source_name = quote(result.values["source"])
+        errors += [f"{source_name} on {quote(name)} ({error})" for name, error in result.values["failed"]]
+    return results, errors
 
 
-def report_missing(parts: Sequence[SourceScores], errors: Sequence[str]) -> None:
+def collect_scores(plan: TransferPlan, results: Sequence[Result]) -> TransferScores:
+    """Return the scores in the results of jobs, given in any order."""
+    number_of = {name: number for number, name in enumerate(plan.task_names)}
+    columns: dict[str, Any] = {
+        name: np.concatenate([result.arrays[name] for result in results]) for name in SCORE_COLUMNS
+    }
+    pairs = [(result.values["source"], target) for result in results for target in result.values["targets"]]
+    return TransferScores(
+        plan.task_names,
+        source=[number_of[source] for source, _ in pairs],
+        target=[number_of[target] for _, target in pairs],
+        **columns,
+        kind=plan.settings.kind,
+    )
+
+
+def report_missing(results: Sequence[Result], errors: Sequence[str]) -> None:
     """Warn of scores that are missing; raise if there is not a single one."""
     if errors:
         more = f"; and {len(errors) - MAX_NAMED:,} more" if len(errors) > MAX_NAMED else ""
@@ -368,9 +347,74 @@ def report_missing(parts: Sequence[SourceScores], errors: Sequence[str]) -> None
             DoubtWarning,
             stacklevel=3,
         )
-    if not any(len(part.targets) for part in parts):
+    if not any(result.values["targets"] for result in results):
         raise WorkError(
             "no score could be measured",
             got=errors[0] if errors else "no pairs",
             todo="see the errors of the jobs",
         )
+
+
+# --- Overlap of texts: a score that needs no model, as a control and as side information
+
+
+def score_overlap(tasks: TaskSet, entries: Entries) -> TransferScores:
+    """Return the share of texts in common, a control that no encoder should lose to."""
+    source, target = entries
+    n_rows = np.array([len(task.rows(*SPLITS)) for task in tasks])
+    return TransferScores(
+        tasks.names,
+        source=source,
+        target=target,
+        score=text_overlap(tasks)[source, target],
+        n_examples=n_rows[target],
+        kind="overlap",
+    )
+
+
+def normalise_text(text: str) -> str:
+    """Return a text in lower case, with one space for whatever is neither letter nor digit.
+
+    A text without any letter or digit is only stripped.
+
+    Examples
+    --------
+    >>> normalise_text("Where's my  PARCEL?"), normalise_text(" ?! ")
+    ('where s my parcel', '?!')
+    """
+    return OTHER_CHARACTERS.sub(" ", text.lower()).strip() or text.strip()
+
+
+def text_overlap(tasks: TaskSet) -> NDArray[np.float64]:
+    """Return for every source i and target j the share of j's rows (train and valid) whose text i has.
+
+    Texts are compared after `normalise_text`. The result is not symmetric: a small task can lie within a
+    large one. Its diagonal is 1.
+
+    Examples
+    --------
+    >>> from robusttc.data import Task
+    >>> a = Task("a", ["Hi!", "bye"], ["x", "y"])
+    >>> b = Task("b", ["hi", "hi", "hi?", "yes"], ["x", "x", "x", "y"])
+    >>> text_overlap(TaskSet([a, b])).tolist()
+    [[1.0, 0.75], [0.5, 1.0]]
+    """
+    number_of: dict[str, int] = {}
+    numbers: list[int] = []
+    ends = [0]
+    for task in tasks:
+        rows = task.rows(*SPLITS)
+        if len(rows) == 0:
+            raise DataError(
+                "a task has no row to compare",
+                where=f"task {quote(task.name)}",
+                expected=f"rows in {' or '.join(SPLITS)}",
+                todo="leave the task out",
+            )
+        texts = (normalise_text(task.texts[row]) for row in rows.tolist())
+        numbers += [number_of.setdefault(text, len(number_of)) for text in texts]
+        ends.append(len(numbers))
+    shape = (len(tasks), len(number_of))
+    counts = sparse.csr_array((np.ones(len(numbers)), numbers, ends), shape=shape)
+    counts.sum_duplicates()
+    return np.asarray((counts.sign() @ counts.T).toarray() / np.diff(ends), dtype=np.float64)

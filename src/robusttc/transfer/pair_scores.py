@@ -1,111 +1,68 @@
-"""The scores of one source on its targets: the job that measuring transfer consists of."""
+"""The job that measuring transfer consists of: the encoder of one source, and its scores on its targets.
+
+A wide representation keeps nearly everything that the text features hold, whatever it was trained on, so it
+serves every task alike and its scores say nothing. A narrow one must select what its own task needs. The
+selection has a closed form: the directions w that maximise
+
+    (w' S_between w) / (w' S_within w), S_within = (1 - shrinkage) covariance + shrinkage * mean variance * I,
+
+(linear discriminant analysis with a shrunk covariance), each scaled by how well it separates the labels. With
+k labels there are at most k - 1 of them. Nothing is random, and a task takes milliseconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
+from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.errors import DataError
 from robusttc.jobs import Result
-from robusttc.models import fit_softmax, multiply_rows
+from robusttc.models import Layer, TrainedModel, fit_softmax, multiply_rows, train_model
+from robusttc.random import numpy_generator
 from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood
 from robusttc.transfer.plan import TaskRows, TransferPlan
-from robusttc.transfer.scores import TransferScores
-from robusttc.transfer.source_encoder import SourceEncoder, train_source
 
-__all__ = ["SourceScores", "collect_scores", "measure_source", "score_rows_of", "score_source"]
+__all__ = [
+    "SCORE_COLUMNS",
+    "SourceEncoder",
+    "discriminant_projection",
+    "measure_source",
+    "score_source",
+    "train_source",
+]
 
 # With more than this share of all inputs needed, all are encoded: cheaper than copying the needed ones.
 SHARE_FOR_ALL = 0.5
 MAX_ERROR_CHARACTERS = 200
 # How exactly the classifiers of kind "accuracy" are solved: a closer solution predicts no better.
 CLASSIFIER_TOLERANCE = 1e-2
-COLUMNS = ("score", "standard_error", "first_half", "second_half", "n_examples")
+SCORE_COLUMNS = ("score", "standard_error", "first_half", "second_half", "n_examples")
 
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SourceScores:
-    """The scores of one source, one row per target.
-
-    Attributes
-    ----------
-    source
-        The name of the source.
-    targets
-        The names of the targets.
-    score, standard_error, first_half, second_half, n_examples
-        As in `TransferScores`.
-    failed
-        The targets that could not be scored, each with its error; they are not among `targets`.
-    """
-
-    source: str
-    targets: tuple[str, ...]
-    score: Floats
-    standard_error: Floats
-    first_half: Floats
-    second_half: Floats
-    n_examples: Numbers
-    failed: tuple[tuple[str, str], ...] = ()
-
-
 def measure_source(plan: TransferPlan, job: tuple[int, Numbers]) -> Result:
     """Run a job: train the encoder of one source, and score it on its targets."""
     source, targets = job
-    scores = score_source(plan, source, train_source(plan, source), targets)
-    values = {
-        "source": scores.source,
-        "targets": list(scores.targets),
-        "failed": [list(pair) for pair in scores.failed],
-    }
-    return Result(values, {name: getattr(scores, name) for name in COLUMNS})
+    return score_source(plan, source, train_source(plan, source), targets)
 
 
-def score_rows_of(payload: Result) -> SourceScores:
-    """Return the scores that a job returned.
-
-    Examples
-    --------
-    >>> values = {"source": "a", "targets": ["b"], "failed": []}
-    >>> columns = ("score", "standard_error", "first_half", "second_half", "n_examples")
-    >>> rows = score_rows_of(Result(values, {name: np.ones(1) for name in columns}))
-    >>> rows.source, rows.targets, rows.score.tolist()
-    ('a', ('b',), [1.0])
-    """
-    values: Any = payload.values
-    failed = tuple((name, error) for name, error in values["failed"])
-    arrays: Any = {name: payload.arrays[name] for name in COLUMNS}
-    return SourceScores(values["source"], tuple(values["targets"]), **arrays, failed=failed)
-
-
-def collect_scores(task_names: Sequence[str], parts: Sequence[SourceScores], *, kind: str) -> TransferScores:
-    """Return the scores of all sources, given in any order."""
-    number_of = {name: number for number, name in enumerate(task_names)}
-    ends = [(number_of[part.source], number_of[target]) for part in parts for target in part.targets]
-    source, target = np.array(ends, dtype=np.int64).reshape(-1, 2).T
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
-    }
-    return TransferScores(task_names, source=source, target=target, **columns, kind=kind)
-
-
-def score_source(plan: TransferPlan, source: int, encoder: SourceEncoder, targets: Numbers) -> SourceScores:
+def score_source(plan: TransferPlan, source: int, encoder: SourceEncoder, targets: Numbers) -> Result:
     """Score the encoder of one source on targets; a score depends on source and target alone.
 
-    A target that raises an error is left out and named: it must not prevent the other scores.
+    The values of the result are the names of `source` and `targets`, and in `failed` each target that raised
+    an error, with the error: it must not prevent the other scores. The arrays have one entry per target.
     """
     place_of, features = encode_targets(plan, encoder, targets)
     scored: list[tuple[float, ...]] = []
     names: list[str] = []
-    failed: list[tuple[str, str]] = []
+    failed: list[list[str]] = []
     for target in targets:
         rows = plan.rows[target]
         try:
@@ -113,14 +70,13 @@ def score_source(plan: TransferPlan, source: int, encoder: SourceEncoder, target
             if not np.isfinite(numbers).all():
                 raise DataError("the score is not finite", got=", ".join(f"{number:g}" for number in numbers))
         except Exception as error:
-            failed.append((rows.name, f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]))
+            failed.append([rows.name, f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]])
         else:
             scored.append(numbers)
             names.append(rows.name)
-    columns = dict(zip(COLUMNS, np.array(scored).reshape(-1, len(COLUMNS)).T, strict=True))
-    n_examples = columns.pop("n_examples").astype(np.int64)
-    name = plan.rows[source].name
-    return SourceScores(name, tuple(names), **columns, n_examples=n_examples, failed=tuple(failed))
+    columns = dict(zip(SCORE_COLUMNS, np.array(scored).reshape(-1, len(SCORE_COLUMNS)).T, strict=True))
+    columns["n_examples"] = columns["n_examples"].astype(np.int64)
+    return Result({"source": plan.rows[source].name, "targets": names, "failed": failed}, columns)
 
 
 def encode_targets(plan: TransferPlan, encoder: SourceEncoder, targets: Numbers) -> tuple[Numbers, Features]:
@@ -178,3 +134,103 @@ def find_correct(
         predicted, truth = fitted.predict_codes(features[n_train:]), rows.codes[n_train:]
         order = rows.order[rows.order >= n_train] - n_train
     return (predicted == truth).astype(np.float64), order
+
+
+# --- The encoder of a source
+
+
+@dataclass(frozen=True, eq=False)
+class SourceEncoder:
+    """The frozen encoder of a task as a source of transfer."""
+
+    layer: Layer | None  # None where text features are used as they are
+    projection: Features | None = None  # narrows the representation, shape (width of the layer, directions)
+    classifier: TrainedModel | None = None  # the whole model, for kind "accuracy" with identical label sets
+
+    def represent(self, inputs: FrozenInputs) -> Features:
+        """Return the representation of every item; it depends on the item alone, to the bit."""
+        if self.layer is not None:
+            features = self.layer.represent(inputs)
+        else:
+            assert isinstance(inputs, DenseInputs)  # noqa: S101 - words always have a layer
+            features = inputs.matrix
+        return features if self.projection is None else multiply_rows(features, self.projection)
+
+
+def train_source(plan: TransferPlan, source: int) -> SourceEncoder:
+    """Return the encoder of one task; it depends on the task, the settings and the seed alone.
+
+    For kind ``accuracy`` it is the layer of a model trained on train. Else the text features, or the trained
+    layer of them where the plan has layers, are narrowed to the directions that separate the labels of train
+    and valid.
+    """
+    rows, settings = plan.rows[source], plan.settings
+    model: TrainedModel | None = None
+    if plan.trains_layers:
+        model = train_model(
+            plan.inputs.take(rows.items[: rows.n_train]),
+            rows.codes[: rows.n_train],
+            n_labels=rows.n_labels,
+            settings=settings.training,
+            generator=numpy_generator(plan.seed, "model", [rows.name]),
+        )
+    encoder = SourceEncoder(None if model is None else model.layer)
+    if settings.kind == "accuracy":
+        return SourceEncoder(encoder.layer, classifier=model if plan.same_labels else None)
+    if settings.measure_width is None:
+        return encoder
+    projection = discriminant_projection(
+        encoder.represent(plan.inputs.take(rows.items)),
+        rows.codes,
+        n_labels=rows.n_labels,
+        width=settings.measure_width,
+        shrinkage=settings.shrinkage,
+    )
+    return SourceEncoder(encoder.layer, projection)
+
+
+def discriminant_projection(
+    features: Features, codes: Numbers, *, n_labels: int, width: int, shrinkage: float
+) -> Features:
+    """Return the most discriminative directions, shape (dimension, at most `width`), the best first.
+
+    Some of the labels may have no row; there are fewer directions than labels with rows.
+
+    >>> features = np.array([[0, 5], [1, -5], [10, 5], [11, -5]], dtype=np.float32)
+    >>> codes = np.array([0, 0, 1, 1])
+    >>> projection = discriminant_projection(features, codes, n_labels=2, width=3, shrinkage=0.1)
+    >>> projection.shape, (features @ projection).argmin(axis=0) < 2
+    ((2, 1), array([ True]))
+    """
+    rows = features.astype(np.float64)
+    n, dimension = rows.shape
+    counts = np.bincount(codes, minlength=n_labels)
+    present = counts > 0
+    members = np.zeros((n_labels, n))
+    members[codes, np.arange(n)] = 1.0
+    means = (members @ rows)[present] / counts[present, None]
+    rows -= means[np.cumsum(present)[codes] - 1]
+    means -= np.average(means, axis=0, weights=counts[present])
+    within = rows.T @ rows / n
+    variance = np.trace(within) / dimension
+    if variance <= 0.0:
+        # All rows of a label are the same: every direction between labels separates them alike.
+        within, variance, shrinkage = np.eye(dimension), 1.0, 1.0
+    within = (1 - shrinkage) * within + shrinkage * variance * np.eye(dimension)
+    try:
+        root = cholesky(within, lower=True)
+    except LinAlgError:
+        # Without shrinkage the covariance of few rows is singular.
+        root = cholesky(within + 1e-6 * variance * np.eye(dimension), lower=True)
+    whitened = solve_triangular(root, (means * np.sqrt(counts[present] / n)[:, None]).T, lower=True)
+    # Labels are mostly fewer than dimensions, so the eigenvectors are those of the smaller matrix.
+    values, vectors = eigh(whitened.T @ whitened)
+    n_directions = min(width, int(present.sum()) - 1, dimension)
+    order = np.argsort(-values, kind="stable")[:n_directions]
+    kept = order[values[order] > 1e-12 * max(values[order[0]], 1e-300)] if len(order) else order
+    # whitened @ vector has length sqrt(value): the scale that says how well a direction separates.
+    directions = solve_triangular(root, whitened @ vectors[:, kept], lower=True, trans="T")
+    # The sign of an eigenvector is arbitrary.
+    largest = np.argmax(np.abs(directions), axis=0)
+    directions *= np.where(directions[largest, np.arange(len(kept))] < 0, -1.0, 1.0)
+    return np.ascontiguousarray(directions, dtype=np.float32)

@@ -11,7 +11,7 @@ from robusttc.data import Task, TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.models import TrainingSettings
-from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, Settings, check_params
+from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, Settings
 from robusttc.random import numpy_generator
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "TaskRows",
     "TransferPlan",
     "TransferSettings",
+    "have_same_labels",
     "make_plan",
     "seen_labels",
     "select_rows",
@@ -95,17 +96,10 @@ class TransferSettings(Settings):
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
-        check_params({name: getattr(self, name) for name in CONSTRAINTS}, CONSTRAINTS)
+        self._check(CONSTRAINTS)
         if not isinstance(self.training, TrainingSettings):
-            raise UsageError(
-                "training cannot be used", got=quote(self.training), expected="a TrainingSettings"
-            )
-        # Plain numbers: equal settings must have equal fingerprints.
-        width = self.measure_width
-        object.__setattr__(self, "measure_width", None if width is None else int(width))
-        object.__setattr__(self, "train_layer", bool(self.train_layer))
-        for name in ("shrinkage", "ridge", "classifier_c"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+            got = quote(self.training)
+            raise UsageError("training cannot be used", got=got, expected="a TrainingSettings")
 
     @property
     def uses_leave_one_out(self) -> bool:
@@ -115,54 +109,24 @@ class TransferSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """The rows of a task that may be used for measuring: train and valid, never test.
-
-    Attributes
-    ----------
-    name
-        The name of the task.
-    items
-        The position of each row's input, first those of train, then those of valid.
-    codes
-        The label of each row: its position among the sorted labels that rows of train or valid have.
-    n_train
-        How many of the rows are of train.
-    n_labels
-        The number of labels; one that only test rows have does not count.
-    order
-        The rows in an order that depends on the seed and the name, for splitting them into halves.
-    """
+    """The rows of a task that may be used for measuring: train and valid, never test."""
 
     name: str
-    items: Numbers
-    codes: Numbers
+    items: Numbers  # the position of each row's input, first those of train, then those of valid
+    codes: Numbers  # the label of each row: its position among the sorted labels of these rows
     n_train: int
-    n_labels: int
-    order: Numbers
+    n_labels: int  # a label that only test rows have does not count
+    order: Numbers  # a random order of the rows, to split them into halves
 
 
 @dataclass(frozen=True, eq=False)
 class TransferPlan:
-    """Everything that the jobs share.
+    """Everything that the jobs share."""
 
-    Attributes
-    ----------
-    rows
-        The rows of each task, in the order of the tasks.
-    inputs
-        The text features of all distinct texts.
-    settings
-        What is measured, and how.
-    same_labels
-        Whether models are applied to other tasks as they are, since all tasks have the same labels.
-    seed
-        The seed of the run.
-    """
-
-    rows: tuple[TaskRows, ...]
-    inputs: FrozenInputs
+    rows: tuple[TaskRows, ...]  # in the order of the tasks
+    inputs: FrozenInputs  # the text features of all distinct texts
     settings: TransferSettings
-    same_labels: bool
+    same_labels: bool  # whether models are applied to other tasks as they are
     seed: int
 
     @property
@@ -180,32 +144,28 @@ class TransferPlan:
 def make_plan(
     tasks: TaskSet, prepared: PreparedTasks, *, settings: TransferSettings, seed: int
 ) -> TransferPlan:
-    """Return what the jobs share; of the inputs, those of train and valid alone.
-
-    Raises
-    ------
-    DataError
-        If a task has too few labels, or identical label sets were asked for and are not there.
-    """
-    names_of = {seen_labels(task): task.name for task in tasks}
-    if settings.label_sets == "identical" and len(names_of) > 1:
-        first, second = list(names_of.values())[:2]
-        raise DataError(
-            "the tasks have different label sets, so a model cannot be used on another task as it is",
-            got=f"{quote(first)} and {quote(second)} differ",
-            todo="measure with label_sets='auto'",
-        )
-    identical = settings.kind == "accuracy" and settings.label_sets != "different" and len(names_of) == 1
-    rows: list[TaskRows] = []
-    for task in tasks:
-        train, valid = select_rows(task, settings, needs_valid=not identical, seed=seed)
-        rows.append(find_rows(task, train, valid, prepared, settings=settings, seed=seed))
+    """Return what the jobs share; of the inputs, those of train and valid alone."""
+    identical = have_same_labels(tasks, settings) and settings.kind == "accuracy"
+    rows = [find_rows(task, prepared, settings, needs_valid=not identical, seed=seed) for task in tasks]
     used, places = np.unique(np.concatenate([each.items for each in rows]), return_inverse=True)
     ends = np.cumsum([len(each.items) for each in rows])[:-1]
     renumbered = tuple(
         replace(each, items=items) for each, items in zip(rows, np.split(places, ends), strict=True)
     )
     return TransferPlan(renumbered, prepared.inputs.take(used), settings, identical, seed)
+
+
+def have_same_labels(tasks: TaskSet, settings: TransferSettings) -> bool:
+    """Return whether models can be used on other tasks as they are; refuse settings that say so wrongly."""
+    name_of = {seen_labels(task): task.name for task in tasks}
+    if settings.label_sets == "identical" and len(name_of) > 1:
+        first, second = list(name_of.values())[:2]
+        raise DataError(
+            "the tasks have different label sets, so a model cannot be used on another task as it is",
+            got=f"{quote(first)} and {quote(second)} differ",
+            todo="measure with label_sets='auto'",
+        )
+    return settings.label_sets != "different" and len(name_of) == 1
 
 
 def select_rows(
@@ -215,11 +175,6 @@ def select_rows(
 
     With leave-one-out a task without valid rows is measured on train alone. For ``accuracy`` such a task has
     a fifth of every label's training rows held out in place of valid, drawn by the seed and its name.
-
-    Raises
-    ------
-    DataError
-        If the training rows have fewer than two labels, or nothing can be held out.
     """
     train, valid = task.rows("train"), task.rows("valid")
     found = np.unique(task.label_codes[train])
@@ -247,19 +202,14 @@ def select_rows(
 
 
 def find_rows(
-    task: Task,
-    train: NDArray[np.intp],
-    valid: NDArray[np.intp],
-    prepared: PreparedTasks,
-    *,
-    settings: TransferSettings,
-    seed: int,
+    task: Task, prepared: PreparedTasks, settings: TransferSettings, *, needs_valid: bool, seed: int
 ) -> TaskRows:
     """Return the rows of a task with their inputs and labels.
 
     With leave-one-out, an input that occurs again with the same label counts once: else its twin would
     predict it. Inputs are compared as the encoder sees them, not by their letters.
     """
+    train, valid = select_rows(task, settings, needs_valid=needs_valid, seed=seed)
     both = np.concatenate([train, valid])
     # Numbered anew: a label that only test rows have must not change a score.
     seen, codes = np.unique(task.label_codes[both], return_inverse=True)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnStatistics",
     "ScoreReliability",
+    "assess_reliability",
     "correlate",
     "correlate_both_orders",
-    "judge_scores",
     "row_means",
     "standardise_columns",
 ]
@@ -35,21 +35,11 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """Mean and standard deviation of every column (target) of a sparse matrix.
+    """What `standardise_columns` returns: `standardised` has one number per entry, all else one per column.
 
-    Attributes
-    ----------
-    count
-        The number of entries of each column.
-    mean, deviation
-        Mean and population standard deviation (as `numpy.std`) of each column; NaN where it has no entry.
-    has_spread
-        Whether a column has values that differ by more than rounding.
-    standardised
-        For each entry, its distance from the mean of its column in standard deviations; 0 in a column
-        without spread.
-    tie
-        For each column, the distance (in standard deviations) below which two numbers are the same.
+    `mean` and `deviation` (population, as `numpy.std`) are NaN in a column without entries. `standardised` is
+    an entry's distance from the mean of its column in standard deviations, 0 in a column without spread;
+    numbers that are nearer to each other than `tie` are the same up to rounding.
     """
 
     count: Numbers
@@ -169,7 +159,7 @@ def row_means(row: Numbers, value: Floats, n_tasks: int) -> Floats:
     return np.bincount(row, value, minlength=n_tasks) / np.maximum(np.bincount(row, minlength=n_tasks), 1)
 
 
-def judge_scores(scores: TransferScores) -> ScoreReliability:
+def assess_reliability(scores: TransferScores) -> ScoreReliability:
     """Compute what `ScoreReliability` describes."""
     n_tasks = scores.n_tasks
     entries = np.flatnonzero(scores.off_diagonal)
@@ -229,12 +219,7 @@ def correlate_both_orders(one: Floats, other: Floats) -> float | None:
     """Correlate two directions, every pair entered in both orders; None as in `correlate`."""
     if len(one) < MIN_PAIRS:
         return None
-    mean = (one.mean() + other.mean()) / 2
-    one, other = one - mean, other - mean
-    variance = float((one @ one + other @ other) / 2)
-    if variance <= CONSTANT**2 * len(one):
-        return None
-    return float(np.clip(one @ other / variance, -1.0, 1.0))
+    return correlate(np.concatenate([one, other]), np.concatenate([other, one]))
 
 
 def share_of_rows(row: Numbers, z: Floats, n_tasks: int) -> float | None:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robusttc.data import is_unicode
 from robusttc.errors import DataError, quote
 
 __all__ = [
-    "ENDS",
     "HALVES",
     "MAX_EXAMPLES",
     "MAX_SCORE",
     "Columns",
+    "as_column",
     "as_floats",
-    "as_integers",
     "average_duplicates",
     "check_columns",
     "check_names",
@@ -45,11 +45,10 @@ def check_names(task_names: Sequence[str]) -> tuple[str, ...]:
     seen: set[str] = set()
     for number, name in enumerate(names):
         if not is_task_name(name):
+            expected = "a non-empty string of Unicode text"
+            where = f"task {number}"
             raise DataError(
-                "the name of a task is not usable",
-                where=f"task {number}",
-                got=quote(name),
-                expected="a non-empty string of Unicode text",
+                "the name of a task is not usable", where=where, got=quote(name), expected=expected
             )
         if name in seen:
             raise DataError("two tasks have the same name", got=quote(name), expected="unique names")
@@ -59,39 +58,31 @@ def check_names(task_names: Sequence[str]) -> tuple[str, ...]:
 
 def is_task_name(name: object) -> bool:
     """Return whether a value can name a task: a string that is not blank and can be written as UTF-8."""
-    if not isinstance(name, str) or not name.strip():
-        return False
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return isinstance(name, str) and bool(name.strip()) and is_unicode(name)
 
 
-def as_integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """Return the caller's values as a new array of whole numbers; refuse any other numbers."""
+def as_column(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return the caller's values as a new array; refuse what does not belong in such a column."""
+    if name not in (*ENDS, "n_examples"):
+        return as_floats(name, values, "a list of numbers")
     array = np.array(values)
-    if array.size == 0 and array.ndim == 1:
+    if array.shape == (0,):
         return np.empty(0, dtype=np.int64)
     # NumPy makes floats of whole numbers that it finds too large, so those are refused here too.
-    if (
-        array.dtype.kind not in "iu"
-        or array.ndim != 1
-        or (array.dtype.kind == "u" and array.max() > MAX_EXAMPLES)
-    ):
+    too_large = array.dtype.kind == "u" and array.max() > MAX_EXAMPLES
+    if array.dtype.kind not in "iu" or array.ndim != 1 or too_large:
         got = f"{array.dtype} of shape {array.shape}"
         raise DataError(f"{name} cannot be used", got=got, expected="a list of whole numbers")
     return array.astype(np.int64)
 
 
-def as_floats(name: str, values: ArrayLike, *, n_dimensions: int = 1) -> NDArray[np.float64]:
+def as_floats(name: str, values: ArrayLike, expected: str, *, n_dimensions: int = 1) -> NDArray[np.float64]:
     """Return the caller's values as a new array of floats; refuse what is not a number."""
     try:
         array = np.array(values)
         if array.dtype.kind not in "iuf" or array.ndim != n_dimensions:
             raise ValueError(f"{array.dtype} of shape {array.shape}")
     except ValueError as error:
-        expected = "a list of numbers" if n_dimensions == 1 else "a square matrix of numbers"
         raise DataError(f"{name} cannot be used", got=str(error), expected=expected) from None
     return array.astype(np.float64)
 
@@ -110,52 +101,38 @@ def check_columns(names: tuple[str, ...], columns: Columns, kind: str) -> None:
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{length} {name}" for name, length in lengths.items())
         raise DataError("the columns of the scores differ in length", got=got, expected="equal lengths")
-    finite = "a finite number"
+    last = len(names) - 1
     rules: list[tuple[str, float, float, str, str]] = [  # name, low, high, what is wrong, what is expected
+        *((end, 0, last, f"the {end} is not the number of a task", f"from 0 to {last:,}") for end in ENDS),
         *(
-            (
-                end,
-                0,
-                len(names) - 1,
-                f"the {end} is not the number of a task",
-                f"from 0 to {len(names) - 1:,}",
-            )
-            for end in ENDS
+            (name, -MAX_SCORE, MAX_SCORE, f"the {name} is not a finite number", "a finite number")
+            for name in ("score", *given)
         ),
-        ("score", -MAX_SCORE, MAX_SCORE, "a score is not a finite number", finite),
         ("n_examples", 0, MAX_EXAMPLES, "a number of examples cannot be used", "0 (not known) or more"),
-        ("standard_error", 0, MAX_SCORE, "a standard error cannot be used", f"{finite}, 0 or more"),
-        *(
-            (half, -MAX_SCORE, MAX_SCORE, f"the {half} of a score is not a finite number", finite)
-            for half in given
-        ),
+        ("standard_error", 0, MAX_SCORE, "a standard error cannot be used", "a finite number, 0 or more"),
     ]
     if kind == "accuracy":
         expected = "from 0 to 1, or another kind of score"
-        rules.insert(3, ("score", 0, 1, "an accuracy is out of its range", expected))
+        rules.append(("score", 0, 1, "an accuracy is out of its range", expected))
     for name, low, high, what, expected in rules:
-        if name not in columns:
-            continue
-        bad = ~((columns[name] >= low) & (columns[name] <= high))
+        values = columns.get(name, np.empty(0))
+        bad = ~((values >= low) & (values <= high))
         if bad.any():
             place = int(np.argmax(bad))
-            ends = [columns[end][place] for end in ENDS]
-            shown = [quote(names[end]) if 0 <= end < len(names) else f"task number {end}" for end in ends]
+            ends = [int(columns[end][place]) for end in ENDS]
+            shown = [quote(names[end]) if 0 <= end <= last else f"task number {end}" for end in ends]
             more = int(np.count_nonzero(bad)) - 1
             raise DataError(
                 what,
                 where=f"score {place}, {shown[0]} → {shown[1]}",
-                got=f"{columns[name][place]}" + (f" (and {more:,} more such scores)" if more else ""),
+                got=f"{values[place]}" + (f" (and {more:,} more such scores)" if more else ""),
                 expected=expected,
             )
 
 
 def sort_columns(columns: Columns, n_tasks: int) -> Columns:
     """Return the scores in the order of (source, target)."""
-    keys = columns["source"] * n_tasks + columns["target"]
-    if np.all(keys[1:] >= keys[:-1]):
-        return columns
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(columns["source"] * n_tasks + columns["target"], kind="stable")
     return {name: column[order] for name, column in columns.items()}
 
 
@@ -186,7 +163,7 @@ def refuse_duplicates(names: tuple[str, ...], columns: Columns) -> None:
 
 
 def average_duplicates(columns: Columns) -> Columns:
-    """Replace the scores of a pair that was measured more than once by their mean."""
+    """Replace the scores of a pair that was measured more than once by their mean; see `TransferScores`."""
     is_again = duplicate_mask(columns)
     if not is_again.any():
         return columns
@@ -196,13 +173,11 @@ def average_duplicates(columns: Columns) -> Columns:
     known = np.minimum.reduceat(n_examples, first) > 0
     weight = np.where(known[group], n_examples, 1).astype(np.float64)
     weight /= np.add.reduceat(weight, first)[group]
-    averaged: Columns = {end: columns[end][first] for end in ENDS}
-    for name in ("score", *HALVES):
-        if name in columns:
-            # From the lowest score on, and never above the highest: the mean of equal scores is that score.
-            lowest, highest = (reduce.reduceat(columns[name], first) for reduce in (np.minimum, np.maximum))
-            above = np.add.reduceat(weight * (columns[name] - lowest[group]), first)
-            averaged[name] = np.minimum(lowest + above, highest)
+    averaged = {name: column[first] for name, column in columns.items()}
+    for name in {"score", *HALVES} & columns.keys():
+        # Rounding must not take the mean of equal scores away from them, nor an accuracy above 1.
+        lowest, highest = (reduce.reduceat(columns[name], first) for reduce in (np.minimum, np.maximum))
+        averaged[name] = np.clip(np.add.reduceat(weight * columns[name], first), lowest, highest)
     if "n_examples" in columns:
         averaged["n_examples"] = np.where(known, np.add.reduceat(n_examples, first), 0)
     if "standard_error" in columns:

@@ -16,13 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UnknownTaskError
 from robusttc.params import Choice, Number, check_param
-from robusttc.transfer.reliability import ScoreReliability, judge_scores
+from robusttc.transfer.reliability import ScoreReliability, assess_reliability
 from robusttc.transfer.score_columns import (
-    ENDS,
     HALVES,
     Columns,
+    as_column,
     as_floats,
-    as_integers,
     average_duplicates,
     check_columns,
     check_names,
@@ -49,13 +48,8 @@ MAX_NAMES_IN_PLOT = 40
 class ScorePairs:
     """The unordered pairs of different tasks with at least one score, in the order of (first, second).
 
-    Attributes
-    ----------
-    first, second
-        The task numbers, ``first < second``.
-    forward, backward
-        The position of the score first → second, and of second → first, in the arrays of the scores; -1
-        where that direction was not measured.
+    `forward` has the position of the score first → second in the arrays of the scores, `backward` that of
+    second → first; -1 where that direction was not measured.
     """
 
     first: NDArray[np.int64]
@@ -67,6 +61,7 @@ class ScorePairs:
         return len(self.first)
 
 
+@dataclass(init=False, eq=False, repr=False, frozen=True)
 class TransferScores:
     """Scores of measured pairs of tasks; immutable, sparse.
 
@@ -151,11 +146,7 @@ class TransferScores:
             "first_half": first_half,
             "second_half": second_half,
         }
-        columns = {
-            name: as_integers(name, values) if name in (*ENDS, "n_examples") else as_floats(name, values)
-            for name, values in given.items()
-            if values is not None
-        }
+        columns = {name: as_column(name, values) for name, values in given.items() if values is not None}
         check_columns(names, columns, kind)
         columns = sort_columns(columns, len(names))
         if duplicates == "average":
@@ -189,10 +180,8 @@ class TransferScores:
             One name per row and column.
         observed
             True where the matrix has a score; its other cells are ignored. None: where it is not NaN.
-        n_examples, standard_error
+        n_examples, standard_error, first_half, second_half
             A matrix of the same shape, or one number for all scores.
-        first_half, second_half
-            Matrices of the same shape.
         kind
             What was measured.
 
@@ -203,7 +192,7 @@ class TransferScores:
         """
         names = check_names(task_names)
         shape = (len(names), len(names))
-        values = as_floats("matrix", matrix, n_dimensions=2)
+        values = as_floats("matrix", matrix, "a square matrix of numbers", n_dimensions=2)
         if values.shape != shape:
             raise DataError(
                 "the matrix of scores does not have one row and one column per task",
@@ -219,17 +208,11 @@ class TransferScores:
             )
         source, target = np.nonzero(mask)
         columns: dict[str, Any] = {}
-        for name, column in zip(OPTIONAL, (n_examples, standard_error, first_half, second_half), strict=True):
-            if column is None:
-                continue
-            cells, is_half = np.asarray(column), name in HALVES
-            if cells.shape != shape and (is_half or cells.ndim):
-                raise DataError(
-                    f"{name} cannot be used",
-                    got=f"shape {cells.shape}",
-                    expected=("" if is_half else "one number, or ") + f"a matrix of shape {shape}",
-                )
-            columns[name] = np.broadcast_to(cells, shape)[source, target]
+        for name, cells in zip(OPTIONAL, (n_examples, standard_error, first_half, second_half), strict=True):
+            if cells is not None and np.shape(cells) not in ((), shape):
+                expected = f"one number, or a matrix of shape {shape}"
+                raise DataError(f"{name} cannot be used", got=f"shape {np.shape(cells)}", expected=expected)
+            columns[name] = None if cells is None else np.broadcast_to(cells, shape)[source, target]
         return cls(names, source=source, target=target, score=values[mask], **columns, kind=kind)
 
     @classmethod
@@ -281,12 +264,6 @@ class TransferScores:
 
         return make_frame(self)
 
-    def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"TransferScores are immutable; cannot set {field}")
-
-    def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"TransferScores are immutable; cannot delete {field}")
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickling loses the read-only flag of arrays.
         for value in state.values():
@@ -306,7 +283,7 @@ class TransferScores:
     @property
     def columns(self) -> Columns:
         """The arrays that the scores have, by the names of the parameters; those that are None left out."""
-        values = {name: getattr(self, name) for name in (*ENDS, "score", *OPTIONAL)}
+        values = {name: getattr(self, name) for name in ("source", "target", "score", *OPTIONAL)}
         return {name: column for name, column in values.items() if column is not None}
 
     @property
@@ -331,12 +308,16 @@ class TransferScores:
         chosen = tuple(names)
         for name in set(chosen).difference(self.task_names):
             raise UnknownTaskError(name, self.task_names)
-        number_of = {name: number for number, name in enumerate(chosen)}
-        new_number = np.array([number_of.get(name, -1) for name in self.task_names], dtype=np.int64)
-        columns = {**self.columns, "source": new_number[self.source], "target": new_number[self.target]}
+        columns = self.columns_for(chosen)
         kept = (columns["source"] >= 0) & (columns["target"] >= 0)
         arrays: dict[str, Any] = {name: column[kept] for name, column in columns.items()}
         return TransferScores(chosen, **arrays, kind=self.kind)
+
+    def columns_for(self, names: Sequence[str]) -> Columns:
+        """Return the columns with sources and targets numbered as in `names`; -1 is a task not among them."""
+        number_of = {name: number for number, name in enumerate(names)}
+        numbers = np.array([number_of.get(name, -1) for name in self.task_names], dtype=np.int64)
+        return {**self.columns, "source": numbers[self.source], "target": numbers[self.target]}
 
     def merged_with(self, other: TransferScores) -> TransferScores:
         """Return all scores of both: later measurements, or further tasks.
@@ -360,10 +341,7 @@ class TransferScores:
                     todo=f"give both their {plural}, or none",
                 )
         names = tuple(dict.fromkeys(self.task_names + other.task_names))
-        number_of = {name: number for number, name in enumerate(names)}
-        new_number = np.array([number_of[name] for name in other.task_names], dtype=np.int64)
-        first = self.columns
-        second = {**other.columns, "source": new_number[other.source], "target": new_number[other.target]}
+        first, second = self.columns, other.columns_for(names)
         if ("n_examples" in first) != ("n_examples" in second):
             for columns in (first, second):
                 columns.setdefault("n_examples", np.zeros(len(columns["score"]), dtype=np.int64))
@@ -419,7 +397,7 @@ class TransferScores:
 
     def reliability(self) -> ScoreReliability:
         """Assess the scores: do directions and halves agree, how large is the main effect of the source."""
-        return judge_scores(self)
+        return assess_reliability(self)
 
     def plot(self, ax: Axes | None = None, *, order: Sequence[str] | None = None) -> Axes:
         """Draw the scores as a heat map, rows sources, columns targets, unmeasured pairs white.
@@ -451,7 +429,19 @@ class TransferScores:
         return ax
 
     def write_csv(self, path: str | Path, *, owner_only: bool = False) -> None:
-        """Write the scores to a CSV file that `read_scores` reads back exactly; see `write_scores`."""
+        """Write the scores to a CSV file, one per row, that `read_scores` reads back exactly.
+
+        A task that is the source of no score has a row of its own without a score, to keep its position. The
+        file is written completely or not at all. Names are written as they are, in quotes: a program that
+        takes a cell beginning with ``=`` for a formula will take such a name for one.
+
+        Parameters
+        ----------
+        path
+            The file.
+        owner_only
+            Whether only its owner may read the file.
+        """
         from robusttc.transfer.score_files import write_scores
 
         write_scores(self, path, owner_only=owner_only)

@@ -16,7 +16,6 @@ from robusttc.run.similarity import Similarity
 from robusttc.run.store import RunStore
 from robusttc.run.workers import as_score_rows
 from robusttc.transfer import STAGE as TRANSFER
-from robusttc.transfer import score_rows_of
 
 __all__ = ["LEARNING", "find_units", "forget_names", "without_tasks"]
 
@@ -90,9 +89,7 @@ def without_targets(key: str, payload: Result, names: set[str]) -> FinishedUnit 
         {**values, "targets": [values["targets"][place] for place in kept], "failed": failed},
         {name: payload.arrays[name][kept] for name in COLUMNS},
     )
-    return FinishedUnit(
-        stage=TRANSFER, key=key, content=pack(less), scores=as_score_rows(score_rows_of(less))
-    )
+    return FinishedUnit(stage=TRANSFER, key=key, content=pack(less), scores=as_score_rows(less))
 
 
 def without_tasks(similarity: Similarity, names: Iterable[str]) -> Similarity:
