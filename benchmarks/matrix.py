@@ -41,7 +41,7 @@ from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, SentenceEncoder,
 from robusttc.models import ConvolutionLayer, DenseLayer
 from robusttc.random import numpy_generator
 from robusttc.transfer import TransferSettings
-from robusttc.transfer.pair_scores import SourceEncoder, score_source, train_source
+from robusttc.transfer.pair_scores import CLASSIFIER_C, SourceEncoder, score_source, train_source
 from robusttc.transfer.plan import TransferPlan, make_plan
 
 Floats = NDArray[np.float32]
@@ -91,7 +91,7 @@ def score_plainly(plan: TransferPlan, source: int, model: SourceEncoder) -> NDAr
     for target in targets_of(plan, source):
         rows = plan.rows[target]
         own = features[rows.items]
-        classifier = LogisticRegression(C=plan.settings.classifier_c, max_iter=1000)
+        classifier = LogisticRegression(C=CLASSIFIER_C, max_iter=1000)
         classifier.fit(own[: rows.n_train], rows.codes[: rows.n_train])
         scores.append(classifier.score(own[rows.n_train :], rows.codes[rows.n_train :]))
     return np.array(scores)

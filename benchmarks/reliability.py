@@ -33,8 +33,7 @@ from robusttc.transfer import TransferSettings, measure_transfer
 WAYS: dict[str, TransferSettings] = {
     "log-likelihood, narrow 6 (default)": TransferSettings(),
     "Brier score, narrow 6": TransferSettings(kind="brier"),
-    "log-likelihood, trained layer of 200, then narrow 6": TransferSettings(train_layer=True),
-    "log-likelihood, trained layer of 200 as it is": TransferSettings(train_layer=True, measure_width=None),
+    "log-likelihood, sentence vectors as they are": TransferSettings(measure_width=None),
     "accuracy on valid (the paper's), layer of 200": TransferSettings(kind="accuracy"),
     "texts in common": TransferSettings(kind="overlap"),
 }
@@ -117,7 +116,7 @@ def judge_way(name: str, tasks: TaskSet, settings: TransferSettings, folder: Pat
         row[field] = getattr(reliability, field)
     row["scores"] = scores
     if folder is not None:
-        scores.write_csv(folder / f"{settings.kind}-{settings.measure_width}-{settings.train_layer}.csv")
+        scores.write_csv(folder / f"{settings.kind}-{settings.measure_width}.csv")
     return row
 
 

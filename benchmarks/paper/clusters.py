@@ -110,7 +110,7 @@ class Clusterings:
         training = self.plan.frozen_single
         if instrument == "default":
             return TransferSettings(training=training)
-        return TransferSettings(kind="accuracy", measure_width=None, train_layer=True, training=training)
+        return TransferSettings(kind="accuracy", training=training)
 
     def robust(
         self, instrument: Instrument, number: NumberOfClusters, *, encoder: str, tasks: TaskSet, seed: int

@@ -214,6 +214,5 @@ class Settings:
             value = getattr(self, name)
             check_param(name, value, *allowed)
             kind = next(type(constraint) for constraint in allowed if constraint.accepts(value))
-            plain = {Integer: int, Number: float, Boolean: bool}.get(kind)
-            if plain is not None:
-                object.__setattr__(self, name, plain(value))
+            if kind in (Integer, Number):
+                object.__setattr__(self, name, int(value) if kind is Integer else float(value))

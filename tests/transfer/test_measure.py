@@ -322,16 +322,13 @@ def test_identical_label_sets_need_no_valid_rows() -> None:
     assert scores.n_examples.tolist() == [12, 12]
 
 
-@pytest.mark.parametrize("train_layer", [True, False])
 @pytest.mark.parametrize("measure_width", [1, None])
-def test_layers_and_widths(train_layer: bool, measure_width: int | None) -> None:
+def test_widths(measure_width: int | None) -> None:
     tasks, encoder = planted_tasks(n_rows=60)
-    settings = SETTINGS.replace(train_layer=train_layer, measure_width=measure_width)
-    scores = measure_transfer(tasks, encoder=encoder, settings=settings)
+    scores = measure_transfer(tasks, encoder=encoder, settings=SETTINGS.replace(measure_width=measure_width))
     assert np.isfinite(scores.score).all()
-    # Two labels have one direction, and vectors no layer, if nothing else is asked for.
-    is_default = measure_width == 1 and not train_layer
-    assert (scores == measure_transfer(tasks, encoder=encoder)) is is_default
+    # Two labels have one direction.
+    assert (scores == measure_transfer(tasks, encoder=encoder)) is (measure_width == 1)
 
 
 BAD_CALLS: list[tuple[dict[str, Any], type[RobustTCError], str]] = [

@@ -181,19 +181,13 @@ def test_identical_label_sets_that_are_not_there(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "train_layer", "expected"),
-    [
-        (True, "log_likelihood", False, True),
-        (False, "log_likelihood", False, False),
-        (False, "log_likelihood", True, True),
-        (False, "accuracy", False, True),
-    ],
+    ("words", "kind", "expected"),
+    [(True, "log_likelihood", True), (False, "log_likelihood", False), (False, "accuracy", True)],
 )
-def test_where_layers_are_trained(words: bool, kind: str, train_layer: bool, expected: bool) -> None:
+def test_where_layers_are_trained(words: bool, kind: str, expected: bool) -> None:
     tasks = label_tasks("ab", "ab")
     features = {task.name: np.zeros((len(task), 2)) for task in tasks}
     prepared = CnnEncoder().prepare(tasks) if words else FeatureEncoder(features).prepare(tasks)
-    settings = TransferSettings(kind=kind, train_layer=train_layer)
-    plan = make_plan(tasks, prepared, settings=settings, seed=0)
+    plan = make_plan(tasks, prepared, settings=TransferSettings(kind=kind), seed=0)
     assert isinstance(plan.inputs, WordInputs) is words
     assert plan.trains_layers is expected

@@ -26,7 +26,6 @@ from robusttc.encoders import (
     DenseInputs,
     Encoder,
     PreparedTasks,
-    SentenceEncoder,
     VectorCache,
     distinct_texts,
     make_encoder,
@@ -82,11 +81,11 @@ class CostEstimate:
     n_scores: int
     n_texts: int  # distinct texts in train and valid
     n_texts_to_encode: int = 0  # of these, those without a vector in the cache; 0 for encoders without one
-    seconds_frozen: float = 0.0  # for the text features
+    seconds_frozen: float = 0.0  # for the text features, without loading a model
     seconds_models: float = 0.0  # for the encoders of the sources
     seconds_pairs: float = 0.0  # for the scores
     memory_bytes: int = 0  # the peak of this process and its workers together
-    calibration_seconds: float = 0.0  # how long the estimate took, without loading a sentence model
+    calibration_seconds: float = 0.0  # how long the estimate took
     at_most: bool = False  # whether measuring may stop earlier: more scores would not predict the rest better
 
     @property
@@ -97,8 +96,6 @@ class CostEstimate:
     def describe(self) -> str:
         """Return a sentence for people.
 
-        Examples
-        --------
         >>> seconds = dict(seconds_models=33.0, memory_bytes=640_000_000)
         >>> CostEstimate(encoder="cnn", n_tasks=3, n_scores=6, n_texts=90, **seconds).describe()
         'Measuring transfer: all 6 scores, about 35 s (35 s of it training), 640 MB of memory.'
@@ -132,24 +129,9 @@ def estimate_cost(
 ) -> CostEstimate:
     """Estimate the cost of `measure_transfer` with the same arguments, in a few seconds.
 
-    Sentence vectors that it computes for that are kept.
+    Sentence vectors that it computes for that are kept. With `stop`, the estimate is that of measuring which
+    does not stop early.
 
-    Parameters
-    ----------
-    tasks, encoder, pairs, kind, settings, vectors, measured, n_workers, device, random_state
-        As in `measure_transfer`.
-    stop
-        As in `measure_transfer`; the estimate is that of measuring which does not stop early.
-
-    Raises
-    ------
-    UsageError
-        If an argument cannot be used.
-    DataError
-        If a task cannot be measured; it is named.
-
-    Examples
-    --------
     >>> from robusttc.data import Task
     >>> rows = (["hello", "good morning", "bye", "see you"], ["greet", "greet", "leave", "leave"])
     >>> cost = estimate_cost(TaskSet([Task("a", *rows), Task("b", *rows)]), encoder="cnn")
@@ -176,7 +158,6 @@ def estimate_cost(
     chosen = make_encoder(encoder, vectors=vectors, device=device)
     if not len(source):
         return CostEstimate(encoder=chosen.name, **known, memory_bytes=peak_memory(0))
-    loading = load_model(chosen)
     sampled = sample_tasks(tasks, sizes)
     encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled)
     before = time.perf_counter()
@@ -193,11 +174,11 @@ def estimate_cost(
         encoder=chosen.name,
         **known,
         n_texts_to_encode=n_to_encode,
-        seconds_frozen=encoding + planning + (loading if n_to_encode and isinstance(encoder, str) else 0.0),
+        seconds_frozen=encoding + planning,
         seconds_models=float(models / together),
         seconds_pairs=float(scoring / together) + (WORKER_SECONDS if n_workers > 1 else 0.0),
         memory_bytes=estimate_memory(plan, len(source), len(texts), n_to_encode, int(n_workers)),
-        calibration_seconds=time.perf_counter() - start - loading,
+        calibration_seconds=time.perf_counter() - start,
         at_most=n_rounds > 1,
     )
 
@@ -218,15 +199,6 @@ def sample_tasks(tasks: TaskSet, sizes: Floats) -> TaskSet:
     chosen = order[((np.arange(n) + 0.5) / n * len(order)).astype(int)]
     kept = chosen[(np.cumsum(sizes[chosen, 0]) <= SAMPLED_ROWS) | (np.arange(n) < 2)]
     return tasks.subset([tasks.names[number] for number in kept])
-
-
-def load_model(encoder: Encoder) -> float:
-    """Load a sentence model, and return the seconds of that, importing not counted."""
-    if not isinstance(encoder, SentenceEncoder):
-        return 0.0
-    import sentence_transformers  # noqa: F401 - it takes longer than the model itself
-
-    return time_wall(encoder.load)[0]
 
 
 def time_encoding(

@@ -46,12 +46,6 @@ def leave_one_out_predictions(
     """Return the leave-one-out predictions p, shape (rows, labels); see the module.
 
     Features are centred, and scaled together so that the mean squared length of a row is their number.
-
-    Examples
-    --------
-    >>> features = np.array([[0.0], [0.1], [1.0], [0.9]], dtype=np.float32)
-    >>> leave_one_out_predictions(features, np.array([0, 0, 1, 1]), 2, 0.1).argmax(axis=1).tolist()
-    [0, 0, 1, 1]
     """
     n, width = features.shape
     centred = np.empty((n, width))

@@ -123,7 +123,7 @@ def measure_transfer(
     DataError
         If a task cannot be measured; it is named.
     WorkError
-        If not a single score could be measured.
+        If no score could be measured.
 
     Warns
     -----
@@ -231,8 +231,6 @@ def find_missing(
 def round_sizes(n_tasks: int) -> list[int]:
     """Return how many entries ``auto`` has measured after each round; the last number is all of its entries.
 
-    Examples
-    --------
     >>> round_sizes(50), round_sizes(60)
     ([2450], [480, 768, 1230, 1968, 3540])
     """
@@ -377,8 +375,6 @@ def normalise_text(text: str) -> str:
 
     A text without any letter or digit is only stripped.
 
-    Examples
-    --------
     >>> normalise_text("Where's my  PARCEL?"), normalise_text(" ?! ")
     ('where s my parcel', '?!')
     """
@@ -391,8 +387,6 @@ def text_overlap(tasks: TaskSet) -> NDArray[np.float64]:
     Texts are compared after `normalise_text`. The result is not symmetric: a small task can lie within a
     large one. Its diagonal is 1.
 
-    Examples
-    --------
     >>> from robusttc.data import Task
     >>> a = Task("a", ["Hi!", "bye"], ["x", "y"])
     >>> b = Task("b", ["hi", "hi", "hi?", "yes"], ["x", "x", "x", "y"])

@@ -40,6 +40,9 @@ SHARE_FOR_ALL = 0.5
 MAX_ERROR_CHARACTERS = 200
 # How exactly the classifiers of kind "accuracy" are solved: a closer solution predicts no better.
 CLASSIFIER_TOLERANCE = 1e-2
+SHRINKAGE = 0.9  # of the covariance within labels towards its mean variance
+RIDGE = 1.0  # the penalty of the ridge classifier
+CLASSIFIER_C = 1.0  # of the softmax classifier of kind "accuracy"
 SCORE_COLUMNS = ("score", "standard_error", "first_half", "second_half", "n_examples")
 
 Floats = NDArray[np.float64]
@@ -98,10 +101,10 @@ def score_pair(
 ) -> tuple[float, ...]:
     """Return score, standard error, the scores of two halves, and the number of rows."""
     if plan.settings.kind == "accuracy":
-        values, order = find_correct(plan, encoder, rows, features)
+        values, order = find_correct(encoder, rows, features)
     else:
         rule = leave_one_out_brier if plan.settings.kind == "brier" else leave_one_out_log_likelihood
-        values, order = rule(features, rows.codes, rows.n_labels, plan.settings.ridge), rows.order
+        values, order = rule(features, rows.codes, rows.n_labels, RIDGE), rows.order
     n = len(values)
     middle = max(1, n // 2)
     halves = order[:middle], order[middle:] if n > 1 else order  # a single row is both halves
@@ -109,9 +112,7 @@ def score_pair(
     return float(values.mean()), float(values.std() / np.sqrt(n)), first, second, n
 
 
-def find_correct(
-    plan: TransferPlan, encoder: SourceEncoder, rows: TaskRows, features: Features
-) -> tuple[Floats, Numbers]:
+def find_correct(encoder: SourceEncoder, rows: TaskRows, features: Features) -> tuple[Floats, Numbers]:
     """Return for each evaluation row whether its prediction is correct (0 or 1), and an order of these rows.
 
     Identical label sets: the source's own classifier on train. Else: a classifier trained on train, evaluated
@@ -128,7 +129,7 @@ def find_correct(
             features[:n_train],
             rows.codes[:n_train],
             n_labels=rows.n_labels,
-            C=plan.settings.classifier_c,
+            C=CLASSIFIER_C,
             tol=CLASSIFIER_TOLERANCE,
         )
         predicted, truth = fitted.predict_codes(features[n_train:]), rows.codes[n_train:]
@@ -184,13 +185,12 @@ def train_source(plan: TransferPlan, source: int) -> SourceEncoder:
         rows.codes,
         n_labels=rows.n_labels,
         width=settings.measure_width,
-        shrinkage=settings.shrinkage,
     )
     return SourceEncoder(encoder.layer, projection)
 
 
 def discriminant_projection(
-    features: Features, codes: Numbers, *, n_labels: int, width: int, shrinkage: float
+    features: Features, codes: Numbers, *, n_labels: int, width: int, shrinkage: float = SHRINKAGE
 ) -> Features:
     """Return the most discriminative directions, shape (dimension, at most `width`), the best first.
 

@@ -46,14 +46,7 @@ MAX_TASKS_FOR_ALL = 300
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairList:
-    """Unordered pairs of tasks, given as positions with first < second.
-
-    Examples
-    --------
-    >>> pairs = PairList([0, 0], [1, 2])
-    >>> len(pairs), [array.tolist() for array in pairs.entries()]
-    (2, [[0, 0, 1, 2], [1, 2, 0, 0]])
-    """
+    """Unordered pairs of tasks, given as positions with first < second."""
 
     first: Numbers
     second: Numbers
@@ -100,7 +93,7 @@ def choose_pairs(
     random_state: RandomState = 0,
     already: PairList | None = None,
 ) -> PairList:
-    """Choose the pairs of tasks to measure; see the module for what holds of them.
+    """Return the pairs of tasks to measure, sorted; see the module for what holds of them.
 
     Parameters
     ----------
@@ -114,16 +107,6 @@ def choose_pairs(
         Pairs measured before, as positions in `names`. They are kept, even where they are more than asked
         for, and count towards the number. What is new first links the parts that do not hang together; after
         that, each new pair gives a partner to a task with the fewest.
-
-    Returns
-    -------
-    PairList
-        The pairs, sorted by the first and then the second task.
-
-    Raises
-    ------
-    UsageError
-        If the names are not distinct, the number cannot be had, or `already` is not about these tasks.
 
     Examples
     --------
@@ -258,8 +241,6 @@ def count_entries(n_tasks: int, pairs: PairChoice) -> int:
     ``"auto"`` is all entries up to 300 tasks, and n log(n)^2 beyond (natural logarithm, rounded up). A number
     is rounded up to whole pairs; it must give each task a partner.
 
-    Examples
-    --------
     >>> [count_entries(n, "auto") for n in (1, 300, 1491)]
     [0, 89700, 79614]
     >>> count_entries(1491, 99_999)

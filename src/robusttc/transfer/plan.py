@@ -11,7 +11,7 @@ from robusttc.data import Task, TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.models import TrainingSettings
-from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, Settings
+from robusttc.params import Choice, Constraint, Integer, Nothing, Settings
 from robusttc.random import numpy_generator
 
 __all__ = [
@@ -26,15 +26,10 @@ __all__ = [
 ]
 
 MEASURES = ("log_likelihood", "brier", "accuracy", "overlap")  # "accuracy" is the paper's
-POSITIVE = Number(0, excludes=("low",))
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "kind": (Choice(*MEASURES),),
     "measure_width": (Integer(1), Nothing()),
-    "shrinkage": (Number(0, 1),),
-    "ridge": (POSITIVE,),
-    "classifier_c": (POSITIVE,),
     "label_sets": (Choice("auto", "identical", "different"),),
-    "train_layer": (Boolean(),),
 }
 # Two vectors nearer than this, relative to their length, are of one input: encoders differ in the last bits.
 SAME_VECTOR = 1e-5
@@ -58,22 +53,11 @@ class TransferSettings(Settings):
     measure_width
         The largest dimension of the narrow encoder (a task with k labels has k - 1 directions). Wide encoders
         serve every task alike; a narrow one must select. None measures with the encoder as it is.
-    shrinkage
-        How far the covariance within labels is shrunk towards its mean variance when the narrow encoder is
-        fitted, from 0 to 1.
-    ridge
-        The penalty of the ridge classifier, on features whose rows have a mean squared length of
-        `measure_width`.
-    classifier_c
-        The C of the softmax classifier (kind ``accuracy``): the larger, the less it is regularised.
     label_sets
         Which of the two definitions of ``accuracy`` is used: ``identical``, ``different``, or ``auto``, by
         the tasks.
-    train_layer
-        Whether a layer is trained below the narrow encoder also where the encoder returns vectors, which does
-        not help. On words, and for kind ``accuracy``, one always is.
     training
-        How a layer is trained.
+        How a layer is trained, which is done on words and for kind ``accuracy``.
 
     Raises
     ------
@@ -88,11 +72,7 @@ class TransferSettings(Settings):
 
     kind: str = "log_likelihood"
     measure_width: int | None = 6
-    shrinkage: float = 0.9
-    ridge: float = 1.0
-    classifier_c: float = 1.0
     label_sets: str = "auto"
-    train_layer: bool = False
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
@@ -137,8 +117,7 @@ class TransferPlan:
     @property
     def trains_layers(self) -> bool:
         """Whether every source trains a layer of its own, or uses the text features directly."""
-        settings = self.settings
-        return settings.kind == "accuracy" or settings.train_layer or isinstance(self.inputs, WordInputs)
+        return self.settings.kind == "accuracy" or isinstance(self.inputs, WordInputs)
 
 
 def make_plan(

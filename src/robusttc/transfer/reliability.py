@@ -56,38 +56,23 @@ class ScoreReliability:
 
     Z is S with every column (target) standardised by its own mean and standard deviation; the diagonal and
     columns without spread are left out. "Without donors" means without the main effect of the source (how
-    good it is for every target): row means are subtracted.
+    good it is for every target): row means are subtracted. What cannot be computed from so few scores, or
+    scores without spread, is None.
 
     Attributes
     ----------
-    reciprocity
-        Correlation of Z_ij with Z_ji over the pairs measured both ways, every pair entered in both orders
-        (so that the order of the tasks cannot matter). None with fewer than 3 such pairs or no spread.
-    reciprocity_without_donors
-        The same for Z_ij minus the mean of row i.
+    reciprocity, reciprocity_without_donors
+        Correlation of Z_ij with Z_ji over the pairs measured both ways, every pair entered in both orders.
     donor_share
         The share of the variance of Z that belongs to the source alone, by the one-way analysis of variance
         with r rows, N entries, k_i entries in row i: ``v = (MS_between - MS_within) / k0``,
         ``share = v / (v + MS_within)``, at least 0, where ``k0 = (N - sum(k_i**2) / N) / (r - 1)``. The plain
-        share of the row means would be about r / N for pure noise; this is about 0. None where at most one
-        row has two entries.
-    n_pairs
-        The number of pairs measured both ways that were used.
-    n_scores
-        The number of scores that were used.
-    split_half
-        Where the scores come with their two halves: the Pearson correlation between the halves over all
-        scores, each half standardised like Z. It is the reliability of half a score; see
-        `split_half_corrected` for that of a whole one. None without halves, with fewer than 3 scores, or
-        without spread.
-    split_half_without_donors
-        The same where the row means of each half are subtracted.
-
-    Examples
-    --------
-    >>> reliability = ScoreReliability(0.5, 0.4, 0.1, 45, 90, split_half=0.7, split_half_without_donors=0.6)
-    >>> round(reliability.split_half_corrected, 3)
-    0.75
+        share of the row means would be about r / N for pure noise; this is about 0.
+    n_pairs, n_scores
+        The number of pairs measured both ways, and of scores, that were used.
+    split_half, split_half_without_donors
+        Where the scores come with their two halves: the correlation between the halves over all scores, each
+        half standardised like Z. It is the reliability of half a score.
     """
 
     reciprocity: float | None
@@ -108,19 +93,10 @@ class ScoreReliability:
 def standardise_columns(
     target: Numbers, value: Floats, *, n_tasks: int, size: Floats | None = None
 ) -> ColumnStatistics:
-    """Standardise the columns of a sparse matrix.
+    """Standardise the columns of a sparse matrix, of which `target` has the column of each entry.
 
-    Parameters
-    ----------
-    target
-        The column of each entry.
-    value
-        The entries; finite.
-    n_tasks
-        The number of columns.
-    size
-        For each column, the size of the numbers that the values were computed from, to distinguish spread
-        from rounding. None: the largest absolute value of the column.
+    `size` is for each column the size of the numbers that the values were computed from, to distinguish
+    spread from rounding; None takes the largest absolute value of the column.
     """
     count = np.bincount(target, minlength=n_tasks)
     lowest = np.full(n_tasks, np.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,13 @@ from robusttc.errors import DataError, quote
 
 __all__ = [
     "HALVES",
-    "MAX_EXAMPLES",
-    "MAX_SCORE",
     "Columns",
-    "as_column",
-    "as_floats",
+    "as_array",
     "average_duplicates",
     "check_columns",
     "check_names",
     "duplicate_mask",
+    "find_faults",
     "is_task_name",
     "refuse_duplicates",
     "sort_columns",
@@ -30,7 +28,16 @@ __all__ = [
 ENDS = ("source", "target")
 HALVES = ("first_half", "second_half")  # both or neither
 MAX_SCORE = 1e150  # beyond, the square of a score overflows
-MAX_EXAMPLES = 2**53
+FINITE = (-MAX_SCORE, MAX_SCORE, "a finite number")
+# The lowest and the highest value of each column, and what is expected.
+RANGES: dict[str, tuple[float, float, str]] = {
+    "score": FINITE,
+    "n_examples": (0, 2**53, "0 (not known) or more"),
+    "standard_error": (0, MAX_SCORE, "a finite number, 0 or more"),
+    "first_half": FINITE,
+    "second_half": FINITE,
+}
+ACCURACY = (0, 1, "from 0 to 1, or another kind of score")
 
 Columns = dict[str, NDArray[Any]]
 
@@ -45,10 +52,11 @@ def check_names(task_names: Sequence[str]) -> tuple[str, ...]:
     seen: set[str] = set()
     for number, name in enumerate(names):
         if not is_task_name(name):
-            expected = "a non-empty string of Unicode text"
-            where = f"task {number}"
             raise DataError(
-                "the name of a task is not usable", where=where, got=quote(name), expected=expected
+                "the name of a task is not usable",
+                where=f"task {number}",
+                got=quote(name),
+                expected="a non-empty string of Unicode text",
             )
         if name in seen:
             raise DataError("two tasks have the same name", got=quote(name), expected="unique names")
@@ -61,30 +69,17 @@ def is_task_name(name: object) -> bool:
     return isinstance(name, str) and bool(name.strip()) and is_unicode(name)
 
 
-def as_column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return the caller's values as a new array; refuse what does not belong in such a column."""
-    if name not in (*ENDS, "n_examples"):
-        return as_floats(name, values, "a list of numbers")
-    array = np.array(values)
-    if array.shape == (0,):
-        return np.empty(0, dtype=np.int64)
-    # NumPy makes floats of whole numbers that it finds too large, so those are refused here too.
-    too_large = array.dtype.kind == "u" and array.max() > MAX_EXAMPLES
-    if array.dtype.kind not in "iu" or array.ndim != 1 or too_large:
-        got = f"{array.dtype} of shape {array.shape}"
-        raise DataError(f"{name} cannot be used", got=got, expected="a list of whole numbers")
-    return array.astype(np.int64)
-
-
-def as_floats(name: str, values: ArrayLike, expected: str, *, n_dimensions: int = 1) -> NDArray[np.float64]:
-    """Return the caller's values as a new array of floats; refuse what is not a number."""
+def as_array(name: str, values: ArrayLike, *, whole: bool = False, n_dimensions: int = 1) -> NDArray[Any]:
+    """Return the caller's values as a new array of float64, or of int64 if they must be whole numbers."""
+    form = "list" if n_dimensions == 1 else "square matrix"
     try:
-        array = np.array(values)
-        if array.dtype.kind not in "iuf" or array.ndim != n_dimensions:
+        array = np.array(values, dtype=np.int64 if np.shape(values) == (0,) else None)
+        if array.dtype.kind not in ("iu" if whole else "iuf") or array.ndim != n_dimensions:
             raise ValueError(f"{array.dtype} of shape {array.shape}")
     except ValueError as error:
+        expected = f"a {form} of {'whole ' if whole else ''}numbers"
         raise DataError(f"{name} cannot be used", got=str(error), expected=expected) from None
-    return array.astype(np.float64)
+    return array.astype(np.int64 if whole else np.float64)
 
 
 def check_columns(names: tuple[str, ...], columns: Columns, kind: str) -> None:
@@ -101,33 +96,30 @@ def check_columns(names: tuple[str, ...], columns: Columns, kind: str) -> None:
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{length} {name}" for name, length in lengths.items())
         raise DataError("the columns of the scores differ in length", got=got, expected="equal lengths")
-    last = len(names) - 1
-    rules: list[tuple[str, float, float, str, str]] = [  # name, low, high, what is wrong, what is expected
-        *((end, 0, last, f"the {end} is not the number of a task", f"from 0 to {last:,}") for end in ENDS),
-        *(
-            (name, -MAX_SCORE, MAX_SCORE, f"the {name} is not a finite number", "a finite number")
-            for name in ("score", *given)
-        ),
-        ("n_examples", 0, MAX_EXAMPLES, "a number of examples cannot be used", "0 (not known) or more"),
-        ("standard_error", 0, MAX_SCORE, "a standard error cannot be used", "a finite number, 0 or more"),
-    ]
-    if kind == "accuracy":
-        expected = "from 0 to 1, or another kind of score"
-        rules.append(("score", 0, 1, "an accuracy is out of its range", expected))
-    for name, low, high, what, expected in rules:
-        values = columns.get(name, np.empty(0))
+    for name, places, expected in find_faults(columns, len(names), kind):
+        first, more = places[0], len(places) - 1
+        ends = [int(columns[end][first]) for end in ENDS]
+        source, target = (
+            quote(names[end]) if 0 <= end < len(names) else f"task number {end}" for end in ends
+        )
+        raise DataError(
+            f"the {name} is out of its range",
+            where=f"score {first}, {source} → {target}",
+            got=f"{columns[name][first]}" + (f" (and {more:,} more such scores)" if more else ""),
+            expected=expected,
+        )
+
+
+def find_faults(columns: Columns, n_tasks: int, kind: str) -> Iterator[tuple[str, list[int], str]]:
+    """Yield each column with values out of its range, their positions, and what is expected."""
+    ends = dict.fromkeys(ENDS, (0, n_tasks - 1, f"from 0 to {n_tasks - 1:,}"))
+    for name, values in columns.items():
+        low, high, expected = {**RANGES, **ends}[name]
+        if kind == "accuracy" and name == "score":
+            low, high, expected = ACCURACY
         bad = ~((values >= low) & (values <= high))
         if bad.any():
-            place = int(np.argmax(bad))
-            ends = [int(columns[end][place]) for end in ENDS]
-            shown = [quote(names[end]) if 0 <= end <= last else f"task number {end}" for end in ends]
-            more = int(np.count_nonzero(bad)) - 1
-            raise DataError(
-                what,
-                where=f"score {place}, {shown[0]} → {shown[1]}",
-                got=f"{values[place]}" + (f" (and {more:,} more such scores)" if more else ""),
-                expected=expected,
-            )
+            yield name, np.flatnonzero(bad).tolist(), expected
 
 
 def sort_columns(columns: Columns, n_tasks: int) -> Columns:

@@ -21,7 +21,7 @@ from robusttc.data import MISSING, ProblemList, Table, normalise_name, open_tabl
 from robusttc.errors import Problem, ScoresError, nearest_name, quote
 from robusttc.files import write_file
 from robusttc.params import Choice, Nothing, check_param
-from robusttc.transfer.score_columns import HALVES, MAX_EXAMPLES, MAX_SCORE, is_task_name
+from robusttc.transfer.score_columns import HALVES, find_faults, is_task_name
 from robusttc.transfer.scores import DUPLICATES, KINDS, TransferScores
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ class ScoreReader:
         self.unit = "line"
         self.names: list[str] = []
         self.numbers: list[str] = ["score"]  # the columns of numbers that the table has
-        self.rows: list[tuple[int, str, str, list[float]]] = []  # line, source, target, numbers
+        self.lines: list[int] = []
+        self.ends: list[tuple[str, str]] = []  # source and target
+        self.values: list[list[float]] = []  # one list of `numbers` per score
 
     def read(self, source: Path | pd.DataFrame) -> TransferScores:
         """Return the scores, or raise all problems."""
@@ -111,25 +113,19 @@ class ScoreReader:
         kind = self.kind or self.kind_of_file or "other"
         if not self.names and not self.problems.n_all:
             self.refuse(None, "the file has no scores", expected=FORMS)
-        self.check_rows(kind)
+        columns: dict[str, Any] = dict(
+            zip(self.numbers, np.array(self.values).reshape(-1, len(self.numbers)).T, strict=True)
+        )
+        self.check_scores(columns, kind)
         if self.problems.n_all:
             first = sorted(self.problems.first, key=lambda problem: problem.line or 0)
             raise ScoresError(first, self.problems.n_all)
-        number_of = {name: number for number, name in enumerate(self.names)}
-        columns: dict[str, Any] = {
-            name: np.array([row[3][place] for row in self.rows], dtype=np.float64)
-            for place, name in enumerate(self.numbers)
-        }
         if "n_examples" in columns:
             columns["n_examples"] = columns["n_examples"].astype(np.int64)
-        return TransferScores(
-            self.names,
-            source=[number_of[row[1]] for row in self.rows],
-            target=[number_of[row[2]] for row in self.rows],
-            **columns,
-            kind=kind,
-            duplicates=self.duplicates,
-        )
+        number_of = {name: number for number, name in enumerate(self.names)}
+        columns["source"] = [number_of[source] for source, _ in self.ends]
+        columns["target"] = [number_of[target] for _, target in self.ends]
+        return TransferScores(self.names, **columns, kind=kind, duplicates=self.duplicates)
 
     def refuse(self, line: int | None, what: str, **details: Any) -> None:
         """Add a problem."""
@@ -221,14 +217,17 @@ class ScoreReader:
         self, line: int, source: str, target: str, texts: list[str], *, what: str = "", is_good: bool = True
     ) -> bool:
         """Add a score, unless something is wrong with its row; return whether it was added."""
-        numbers: list[float] = []
-        for name, text in zip(self.numbers, texts, strict=True):
-            number = self.parse_cell(line, name, what or name, text)
-            numbers += [] if number is None else [number]
-        if is_good and len(numbers) == len(texts):
-            self.rows.append((line, source, target, numbers))
-            return True
-        return False
+        values = [
+            self.parse_cell(line, name, what or name, text)
+            for name, text in zip(self.numbers, texts, strict=True)
+        ]
+        numbers = [value for value in values if value is not None]
+        if not is_good or len(numbers) < len(values):
+            return False
+        self.lines.append(line)
+        self.ends.append((source, target))
+        self.values.append(numbers)
+        return True
 
     def check_header(self, line: int | None, header: list[str]) -> bool:
         """Report columns that cannot be there together, or not alone; return whether there are none."""
@@ -268,50 +267,47 @@ class ScoreReader:
         return False
 
     def parse_cell(self, line: int, column: str, name: str, cell: str) -> float | None:
-        """Return the number in a cell; report what cannot be used, and return None."""
+        """Return the number in a cell; report what is none, and return None."""
         text = cell.strip()
+        if column == "n_examples" and not is_measured(text):
+            return 0  # not known
         try:
             number = math.nan if "_" in text else float(text)  # Python accepts 1_000; no other program does
         except ValueError:
             number = math.nan
-        todo: str | None = None
-        if column == "n_examples":
-            if not is_measured(text):
-                return 0  # not known
-            if 0 <= number <= MAX_EXAMPLES and number.is_integer():
-                return number
-            what, expected = "the number of examples is not a whole number, 0 or more", "a number such as 120"
-        elif math.isnan(number):
-            what, expected = f"the {name} is not a number", "a number such as 0.75"
-            if not text:
-                what = f"missing {name}"
-                or_column = {"standard_error": " or the column", **dict.fromkeys(HALVES, " or both columns")}
-                todo = "fill it in, or leave out the row" + or_column.get(column, "")
-            elif re.fullmatch(r"-?\d*,\d+", text):
-                todo = "write a point, not a comma, before the decimals"
-        elif abs(number) > MAX_SCORE:
-            what, expected = f"the {name} is not a finite number", "a finite number"
-        elif column == "standard_error" and number < 0:
-            what, expected = "a standard error cannot be negative", "0 or more"
-        else:
+        if number.is_integer() or (column != "n_examples" and not math.isnan(number)):
             return number
-        self.refuse(line, what, got=quote(cell), expected=expected, todo=todo)
+        if not text:
+            todo = "fill it in, or leave out the row" + (" or the column" if column != "score" else "")
+            self.refuse(line, f"missing {name}", todo=todo)
+            return None
+        has_comma = re.fullmatch(r"-?\d*,\d+", text)
+        self.refuse(
+            line,
+            f"the {name} is not a {'whole ' if column == 'n_examples' else ''}number",
+            got=quote(cell),
+            expected="a number such as " + ("120" if column == "n_examples" else "0.75"),
+            todo="write a point, not a comma, before the decimals" if has_comma else None,
+        )
         return None
 
-    def check_rows(self, kind: str) -> None:
-        """Report what only shows when all rows are there."""
-        first_of: dict[tuple[str, str], tuple[int, float]] = {}
-        for line, source, target, (score, *_) in self.rows:
-            if kind == "accuracy" and not 0 <= score <= 1:
-                expected = "from 0 to 1, or another kind of score"
-                self.refuse(line, "an accuracy is out of its range", got=f"{score}", expected=expected)
-            first_line, first_score = first_of.setdefault((source, target), (line, score))
-            if first_line != line and self.duplicates == "error":
+    def check_scores(self, columns: dict[str, Any], kind: str) -> None:
+        """Report what only shows when all rows are there: values out of range, and duplicates."""
+        for name, places, expected in find_faults(columns, len(self.names), kind):
+            for place in places:
+                got = f"{columns[name][place]:g}"
+                self.refuse(self.lines[place], f"the {name} is out of its range", got=got, expected=expected)
+        if self.duplicates == "average":
+            return
+        first_of: dict[tuple[str, str], int] = {}
+        for place, (source, target) in enumerate(self.ends):
+            first = first_of.setdefault((source, target), place)
+            if first != place:
                 self.refuse(
-                    line,
+                    self.lines[place],
                     f"the pair {quote(source)} → {quote(target)} has a score already, in "
-                    f"{self.unit} {first_line}",
-                    got=f"{first_score} and {score}",
+                    f"{self.unit} {self.lines[first]}",
+                    got=f"{columns['score'][first]} and {columns['score'][place]}",
                     expected="one score per pair",
                     todo='leave out all but one, or average them with duplicates="average"',
                 )

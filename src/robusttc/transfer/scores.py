@@ -20,8 +20,7 @@ from robusttc.transfer.reliability import ScoreReliability, assess_reliability
 from robusttc.transfer.score_columns import (
     HALVES,
     Columns,
-    as_column,
-    as_floats,
+    as_array,
     average_duplicates,
     check_columns,
     check_names,
@@ -38,6 +37,7 @@ __all__ = ["DUPLICATES", "KINDS", "ScorePairs", "TransferScores"]
 
 KINDS = ("accuracy", "log_likelihood", "brier", "overlap", "other")
 DUPLICATES = ("error", "average")
+WHOLE_NUMBERS = ("source", "target", "n_examples")
 OPTIONAL = ("n_examples", "standard_error", *HALVES)
 # Scores measured on two machines differ in the last bits; a float32 product differs by a little more.
 RELATIVE_ROUNDING, ROUNDING = 1e-6, 1e-9
@@ -146,7 +146,11 @@ class TransferScores:
             "first_half": first_half,
             "second_half": second_half,
         }
-        columns = {name: as_column(name, values) for name, values in given.items() if values is not None}
+        columns = {
+            name: as_array(name, values, whole=name in WHOLE_NUMBERS)
+            for name, values in given.items()
+            if values is not None
+        }
         check_columns(names, columns, kind)
         columns = sort_columns(columns, len(names))
         if duplicates == "average":
@@ -192,7 +196,7 @@ class TransferScores:
         """
         names = check_names(task_names)
         shape = (len(names), len(names))
-        values = as_floats("matrix", matrix, "a square matrix of numbers", n_dimensions=2)
+        values = as_array("matrix", matrix, n_dimensions=2)
         if values.shape != shape:
             raise DataError(
                 "the matrix of scores does not have one row and one column per task",
