@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -148,7 +149,7 @@ def estimate_cost(
         return CostEstimate(
             encoder="overlap",
             **known,
-            seconds_pairs=time_overlap(tasks),
+            seconds_pairs=time_wall(partial(text_overlap, tasks))[0],
             memory_bytes=peak_memory(3 * 8 * len(tasks) ** 2 + len(source) * SCORE_BYTES),
             calibration_seconds=time.perf_counter() - start,
         )
@@ -226,12 +227,10 @@ def time_vectors(
         return sum(min(len(text), MAX_CHARACTERS) + SPECIAL_CHARACTERS for text in some)
 
     missing = sorted(cache.find_missing(encoder.fingerprint, texts), key=len)
-    cached = sorted(set(texts).difference(missing))
-    dimension = encoder.encode_cached([*missing, *cached][:1]).dimension  # the first call is slow
-    seconds = 0.0
-    if cached:
-        some = cached[:: -(-len(cached) // READ_TEXTS)]
-        seconds += time_wall(partial(encoder.encode_cached, some))[0] * len(cached) / len(some)
+    dimension = encoder.encode_cached([*missing[:1], *texts[:1]]).dimension  # the first call is slow
+    cached = sorted(set(texts).difference(missing))[:READ_TEXTS]
+    seconds, _ = time_wall(partial(encoder.encode_cached, cached))
+    seconds *= (len(texts) - len(missing)) / max(len(cached), 1)
     if len(missing) > 1:
         # A few runs of neighbours: a model takes texts of one length together, as among all texts.
         starts = np.linspace(1, len(missing), N_RUNS, endpoint=False).astype(int).tolist()
@@ -308,12 +307,6 @@ def time_wall(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - start, result
 
 
-def time_overlap(tasks: TaskSet) -> float:
-    """Return the seconds of the overlap of all texts, from some of the tasks."""
-    some = tasks.subset(tasks.names[:: -(-len(tasks) // 60)])
-    return time_wall(partial(text_overlap, some))[0] * tasks.n_rows / some.n_rows
-
-
 def estimate_memory(plan: TransferPlan, n_scores: int, n_texts: int, n_to_encode: int, n_workers: int) -> int:
     """Return the peak memory: what is used now, and what is added."""
     width = plan.settings.training.width if plan.trains_layers else plan.settings.measure_width or 0
@@ -338,10 +331,6 @@ def process_memory() -> int:
 
 
 def peak_so_far() -> int:
-    """Return the peak memory of this process in bytes; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    """Return the peak memory of this process in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -37,6 +37,8 @@ MAX_TEMPERATURE_ROWS = 256
 LAST_STEP_TOLERANCE = 0.03
 ROUNDING = 1e-24  # of a squared length
 GOLDEN_RATIO = (5**0.5 - 1) / 2
+LN_2 = float(np.log(2))
+SMALLEST_POWER = -1000.0  # 2**-1000: zero for all purposes
 
 
 @compiled
@@ -45,7 +47,8 @@ def leave_one_out_predictions(
 ) -> Floats:
     """Return the leave-one-out predictions p, shape (rows, labels); see the module.
 
-    Features are centred, and scaled together so that the mean squared length of a row is their number.
+    Features are centred, and scaled together so that the mean squared length of a row is their number. Loops
+    take less than half the time of array expressions: 14 and 36 microseconds for 400 rows and 13 labels.
     """
     n, width = features.shape
     centred = np.empty((n, width))
@@ -99,11 +102,35 @@ def leave_one_out_log_likelihood(
     for row in range(n):
         predictions[row] -= predictions[row].max()
     temperature = find_temperature(predictions, codes)
-    weights = np.exp(temperature * predictions)
+    weights = exponentials(temperature * predictions.ravel()).reshape(predictions.shape)
     scores = np.empty(n)
     for row in range(n):
         scores[row] = temperature * predictions[row, codes[row]] - np.log(weights[row].sum())
     return scores
+
+
+@compiled
+def exponentials(values: Floats) -> Floats:
+    """Return the exponentials of numbers up to 0: 2**k, made from its bits, times a polynomial.
+
+    The compiler turns these loops into vector instructions. With np.exp, the log-likelihood of 400 rows and
+    13 labels takes 2.0 times as long, and S of 60 bots 1.3 times.
+    """
+    bits = np.empty(len(values), dtype=np.int64)
+    rest = np.empty(len(values))
+    for i in range(len(values)):
+        x = max(values[i] * (1.0 / LN_2), SMALLEST_POWER)
+        k = np.floor(x + 0.5)
+        bits[i] = (np.int64(k) + 1023) << 52
+        rest[i] = (x - k) * LN_2
+    powers = bits.view(np.float64)
+    for i in range(len(values)):
+        r = rest[i]
+        series = 1.0
+        for divisor in (11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0):
+            series = 1.0 + series * r * (1.0 / divisor)
+        rest[i] = powers[i] * series
+    return rest
 
 
 @compiled
@@ -134,7 +161,7 @@ def find_temperature(predictions: Floats, codes: Codes) -> float:
 def step_temperature(predictions: Floats, codes: Codes, temperature: float) -> float:
     """Return the temperature after one step of Newton's method in its logarithm."""
     n, n_labels = predictions.shape
-    weights = np.exp(temperature * predictions)
+    weights = exponentials(temperature * predictions.ravel()).reshape(predictions.shape)
     slope, curvature = 0.0, 0.0
     for row in range(n):
         total, first, second = 0.0, 0.0, 0.0

@@ -228,13 +228,10 @@ class TransferScores:
         Parameters
         ----------
         frame
-            One score per row, with the columns ``source``, ``target``, ``score`` and those of the optional
-            ones that are known; or a square table whose index and columns are the task names. NaN is a pair
-            that was not measured.
-        kind
-            What was measured; None takes the column ``kind``, or else ``other``.
-        duplicates
-            What to do with a pair that has more than one row: ``error`` or ``average``.
+            One score per row, with the columns of `read_scores`; or a square table whose index and columns
+            are the task names. NaN is a pair that was not measured.
+        kind, duplicates
+            As in `read_scores`.
 
         Raises
         ------
@@ -412,11 +409,6 @@ class TransferScores:
             Where to draw; None opens a new figure.
         order
             Task names in the order of rows and columns, for instance by cluster; None is `task_names`.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes, for further changes.
         """
         if ax is None:
             import matplotlib.pyplot as plt
@@ -436,15 +428,9 @@ class TransferScores:
         """Write the scores to a CSV file, one per row, that `read_scores` reads back exactly.
 
         A task that is the source of no score has a row of its own without a score, to keep its position. The
-        file is written completely or not at all. Names are written as they are, in quotes: a program that
-        takes a cell beginning with ``=`` for a formula will take such a name for one.
-
-        Parameters
-        ----------
-        path
-            The file.
-        owner_only
-            Whether only its owner may read the file.
+        file is written completely or not at all, and with `owner_only` only its owner may read it. Names are
+        written as they are, in quotes: a program that takes a cell beginning with ``=`` for a formula will
+        take such a name for one.
         """
         from robusttc.transfer.score_files import write_scores
 
