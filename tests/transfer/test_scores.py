@@ -225,7 +225,7 @@ def test_immutable_also_behind_a_process_border() -> None:
     assert back == scores
     for one in (scores, back):
         with pytest.raises(AttributeError, match="cannot assign to field 'kind'"):
-            one.kind = "accuracy"
+            one.kind = "accuracy"  # type: ignore[misc]
         with pytest.raises(AttributeError, match="cannot delete field 'kind'"):
             del one.kind
         assert len(one.columns) == 6

@@ -78,8 +78,9 @@ class TransferSettings(Settings):
     def __post_init__(self) -> None:
         self._check(CONSTRAINTS)
         if not isinstance(self.training, TrainingSettings):
-            got = quote(self.training)
-            raise UsageError("training cannot be used", got=got, expected="a TrainingSettings")
+            raise UsageError(
+                "training cannot be used", got=quote(self.training), expected="a TrainingSettings"
+            )
 
     @property
     def uses_leave_one_out(self) -> bool:
