@@ -43,8 +43,8 @@ def test_bad_values_are_refused(option: str, value: Any, message: str) -> None:
 
 
 def test_unknown_setting_has_the_nearest_name() -> None:
-    with pytest.raises(UsageError, match=r"no such setting; got 'trainning'.*Did you mean 'training'"):
-        TransferSettings().replace(trainning=1.0)
+    with pytest.raises(UsageError, match=r"no such setting; got 'label_set'.*Did you mean 'label_sets'"):
+        TransferSettings().replace(label_set=1.0)
 
 
 OTHER_VALUES: dict[str, Any] = {

@@ -309,12 +309,12 @@ class TransferScores:
         chosen = tuple(names)
         for name in set(chosen).difference(self.task_names):
             raise UnknownTaskError(name, self.task_names)
-        columns = self.columns_for(chosen)
+        columns = self._columns_for(chosen)
         kept = (columns["source"] >= 0) & (columns["target"] >= 0)
         arrays: dict[str, Any] = {name: column[kept] for name, column in columns.items()}
         return TransferScores(chosen, **arrays, kind=self.kind)
 
-    def columns_for(self, names: Sequence[str]) -> Columns:
+    def _columns_for(self, names: Sequence[str]) -> Columns:
         """Return the columns with sources and targets numbered as in `names`; -1 is a task not among them."""
         number_of = {name: number for number, name in enumerate(names)}
         numbers = np.array([number_of.get(name, -1) for name in self.task_names], dtype=np.int64)
@@ -342,7 +342,7 @@ class TransferScores:
                     todo=f"give both their {plural}, or none",
                 )
         names = tuple(dict.fromkeys(self.task_names + other.task_names))
-        first, second = self.columns, other.columns_for(names)
+        first, second = self.columns, other._columns_for(names)
         if ("n_examples" in first) != ("n_examples" in second):
             for columns in (first, second):
                 columns.setdefault("n_examples", np.zeros(len(columns["score"]), dtype=np.int64))
