@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from robusttc.errors import UsageError
-from robusttc.jobs.ray import RayExecutor, check_address, import_ray, is_loopback, prepare_private_ray
+from robusttc.jobs.ray import RayExecutor, check_address, import_ray, is_loopback, prepare_environment
 
 OPEN = ["10.0.0.5:6379", "head.example.org:6379", "0.0.0.0:6379", "[2001:db8::1]:6379", "192.168.1.2:6379"]
 LOOPBACK = ["127.0.0.1:6379", "localhost:6379", "127.3.2.1:1", "[::1]:6379"]
@@ -84,18 +84,18 @@ def test_address_where_nobody_listens_is_refused_at_once() -> None:
 def test_private_ray_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     prepared: dict[str, str] = {}
     monkeypatch.setattr(os, "environ", prepared)
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     assert prepared["RAY_AUTH_MODE"] == "token"
     assert len(prepared["RAY_AUTH_TOKEN"]) == 64
     assert prepared["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
     assert prepared["RAY_USAGE_STATS_ENABLED"] == "0"
     token = prepared["RAY_AUTH_TOKEN"]
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     assert prepared["RAY_AUTH_TOKEN"] == token
     # Somebody who has a token of their own keeps it.
     prepared.clear()
     prepared["RAY_AUTH_TOKEN_PATH"] = str(tmp_path)
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     assert "RAY_AUTH_TOKEN" not in prepared
 
 
