@@ -135,7 +135,7 @@ class RobustTCError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers send their errors pickled; by default an exception is made anew from its positional
         # arguments alone, which loses the rest or fails.
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class UsageError(RobustTCError, ValueError):

@@ -40,7 +40,6 @@ __all__ = [
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-OTHERS = 0o077  # the permissions of the group and of everybody
 STALE_SECONDS = 24 * 3600.0
 RESUME = "nothing that was finished is lost: run the same command again afterwards"
 # What to do about the errors of a disk that people meet.
@@ -88,9 +87,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 def restrict(path: Path) -> None:
     """Remove the permissions of all others from a file or folder, as far as the system allows."""
     with suppress(OSError):
-        mode = path.stat().st_mode & 0o777
-        if mode & OTHERS:
-            path.chmod(mode & ~OTHERS)
+        path.chmod(path.stat().st_mode & 0o700)
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, *, owner_only: bool = True) -> None:

@@ -95,8 +95,11 @@ def resolve_progress(progress: ProgressOption) -> Progress | None:
         is_main = multiprocessing.parent_process() is None
         return ProgressBar(sys.stderr) if _is_bar_allowed and is_main and is_watched(sys.stderr) else None
     if not callable(progress):
-        expected = "True, False, or a function of a ProgressEvent"
-        raise UsageError("progress cannot be used", got=quote(progress), expected=expected)
+        raise UsageError(
+            "progress cannot be used",
+            got=quote(progress),
+            expected="True, False, or a function of a ProgressEvent",
+        )
     return progress
 
 

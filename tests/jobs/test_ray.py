@@ -121,10 +121,7 @@ def test_nodes_that_come_and_go_are_counted(executor: RayExecutor, monkeypatch: 
     assert executor.n_workers == 2
     counts = iter([{"CPU": 6.0}, {"memory": 1.0}])
     monkeypatch.setattr(ray, "cluster_resources", lambda: next(counts))
-    monkeypatch.setattr(executor, "_counted", (0.0, 2))
-    assert [executor.n_workers, executor.n_workers] == [6, 6]
-    executor._counted = (0.0, 6)
-    assert executor.n_workers == 1
+    assert [executor.n_workers, executor.n_workers] == [6, 1]
 
 
 def test_cluster_that_cannot_run_anything_is_refused(
@@ -144,10 +141,10 @@ def test_failures_outside_the_job_have_an_outcome(
 ) -> None:
     import ray
 
-    number = executor.share([1])
+    assert executor.n_workers == 2
     # Data that was lost on the way is no fault of the job: another attempt may find it.
-    executor._shared[number] = [ray.remote(misbehave).options(max_retries=0).remote(None, "exit")]
-    executor.submit(replace(GOOD, key="lost"), number, 60.0)
+    lost = [ray.remote(misbehave).options(max_retries=0).remote(None, "exit")]
+    executor.submit(replace(GOOD, key="lost"), lost, 60.0)
     monkeypatch.setattr(module, "__version__", "0.0.0")
     executor.submit(replace(GOOD, key="other"), None, 60.0)
     found = collect(executor, 2)
@@ -155,12 +152,18 @@ def test_failures_outside_the_job_have_an_outcome(
     assert "WorkerCrashedError" in str(found["lost"].error)
     assert found["other"].kind == "raised"
     assert "another version" in str(found["other"].error)
-    executor.release(number)
 
 
 def test_node_with_another_version_is_refused() -> None:
     with pytest.raises(UsageError, match="another version of robusttc; got"):
-        run_on_node("0.0.0", "a", b"", None, {}, 60.0)
+        run_on_node("0.0.0", "a", b"", None, 60.0)
+
+
+class Reference:
+    """Stands for a reference of Ray to shared data."""
+
+    def hex(self) -> str:
+        return "new"
 
 
 def test_worker_without_ray_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +174,7 @@ def test_worker_without_ray_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "get", lambda _: (pickle.dumps(make_data()), []))
     pickled = pickle.dumps(Job("a", solve, 1))
     for limit in (60.0, float("inf")):
-        outcome = run_on_node(__version__, "a", pickled, "new", {"new": ["reference"]}, limit)
+        outcome = run_on_node(__version__, "a", pickled, [Reference()], limit)
         assert outcome.key == "a"
         assert unpack(outcome.content or b"").values["number"] == 1
     assert list(fetched) == ["new"]
@@ -185,4 +188,4 @@ def test_lost_data_is_no_fault_of_the_job(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(ray, "get", lose)
     with pytest.raises(ray.exceptions.ObjectLostError):
-        run_on_node(__version__, "a", b"", "number", {"number": ["reference"]}, 60.0)
+        run_on_node(__version__, "a", b"", [Reference()], 60.0)

@@ -166,12 +166,12 @@ def run_pickled(key: str, pickled: bytes, load_shared: Callable[[], Any]) -> Out
         outcome = _failed(key, error)
     else:
         outcome = run_job(job, shared)
-    error = outcome.exception
-    if error is not None:
+    raised = outcome.exception
+    if raised is not None:
         # A traceback cannot be pickled; a note can.
-        error.add_note(f"In a worker:\n{''.join(traceback.format_exception(error))}")
+        raised.add_note(f"In a worker:\n{''.join(traceback.format_exception(raised))}")
         try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled in this line
+            pickle.loads(pickle.dumps(raised))  # noqa: S301 - pickled in this line
         except Exception:  # whatever foreign classes raise
             outcome = replace(outcome, exception=None)
     return outcome

@@ -94,8 +94,8 @@ class _Worker:
         self.is_ready = False
         self.order: _Order | None = None
         self.since = time.monotonic()
-        # The numbers of the shared data that it was sent.
-        self.shared: set[int] = set()
+        # The number of the shared data that it has.
+        self.shared: int | None = None
         self.connection, other_end = SPAWN.Pipe()
         self.process = SPAWN.Process(target=_work, args=(other_end, os.getpid()), daemon=True)
         with other_end, _interrupts_blocked():
@@ -108,13 +108,13 @@ class _Worker:
     def send(self, order: _Order, shared: dict[int, _SharedFile]) -> None:
         """Send a job to the idle worker, and the shared data if it does not have it."""
         self.order, self.since = order, time.monotonic()
-        self.shared &= shared.keys()
-        new = None if order.shared is None or order.shared in self.shared else shared[order.shared]
-        content = None if new is None else (new.head, new.spans)
-        self.connection.send((order.key, order.pickled, order.shared, set(shared), content))
-        if new is not None and order.shared is not None:
-            send_handle(self.connection, new.file.fileno(), self.process.pid)
-            self.shared.add(order.shared)
+        if order.shared is None or order.shared == self.shared:
+            self.connection.send((order.key, order.pickled, order.shared, None))
+            return
+        new = shared[order.shared]
+        self.connection.send((order.key, order.pickled, order.shared, (new.head, new.spans)))
+        send_handle(self.connection, new.file.fileno(), self.process.pid)
+        self.shared = order.shared
 
     def ask_to_end(self) -> None:
         """Let an idle worker end by itself, cleaning up (semaphores of libraries); kill another one."""
@@ -173,7 +173,7 @@ class ProcessExecutor:
         return number
 
     def release(self, reference: int) -> None:
-        """Free shared data; workers unmap it with their next job."""
+        """Free shared data; workers unmap it when they get other data."""
         if reference in self._shared:
             self._shared.pop(reference).close()
 
@@ -320,16 +320,14 @@ def _work(connection: Connection, parent: int) -> None:
     # What every job needs should not count as the time of the first one.
     import safetensors.numpy  # noqa: F401
 
-    # Functions that return shared data, by number.
+    # Functions that return the shared data of a job: none, or the latest by its number.
     shared: dict[int | None, Callable[[], Any]] = {None: lambda: None}
     with contextlib.suppress(EOFError, ConnectionError):
         connection.send(None)
         while (message := connection.recv()) is not None:
-            key, pickled, number, needed, content = message
-            for old in shared.keys() - {None, *needed}:
-                del shared[old]
+            key, pickled, number, content = message
             if content is not None:
-                shared[number] = _map_shared(connection, *content)
+                shared = {None: shared[None], number: _map_shared(connection, *content)}
             connection.send(run_pickled(key, pickled, shared[number]))
 
 

@@ -8,17 +8,17 @@ the loopback interface alone, and its token is known to this process and its chi
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import ipaddress
 import math
 import os
 import secrets
 import socket
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -39,8 +39,6 @@ from robusttc.version import __version__
 
 __all__ = ["RayExecutor", "check_address", "import_ray", "is_loopback", "prepare_environment", "run_on_node"]
 
-# How long the number of processors of a cluster is trusted; nodes come and go.
-RECOUNT_SECONDS = 5.0
 # Starting the first worker takes a second; a cluster may have to start a node for it.
 TRY_SECONDS = 300.0
 CONNECT_SECONDS = 5.0
@@ -72,11 +70,6 @@ class RayExecutor:
         used as it is.
     n_workers
         How many jobs a private Ray runs at the same time; None for one per core. A cluster decides itself.
-
-    Raises
-    ------
-    UsageError
-        If Ray is not installed, or the address cannot or must not be used.
     """
 
     def __init__(self, address: str | None = None, *, n_workers: int | None = None) -> None:
@@ -88,41 +81,30 @@ class RayExecutor:
         self._module: ModuleType | None = None
         self._is_ours = self._is_closed = False
         self._task: Any = None
-        # References to shared data by number, each in a list: Ray would fetch a bare one before it is known
-        # whether a worker has it already.
-        self._shared: dict[str, list[Any]] = {}
         # Key, start and time limit of the jobs that Ray has.
         self._in_flight: dict[Any, tuple[str, float, float]] = {}
-        # When the processors were counted, and how many there were.
-        self._counted = (0.0, 1)
 
     @property
     def n_workers(self) -> int:
-        """How many processors the cluster has now."""
-        counted, number = self._counted
-        if time.monotonic() - counted > RECOUNT_SECONDS:
-            number = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-            self._counted = time.monotonic(), number
-        return number
+        """How many processors the cluster has now; nodes come and go."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def share(self, data: Any) -> str:
+    def share(self, data: Any) -> list[Any]:
         """Put data into Ray's object store; each worker process fetches it once."""
         head, buffers = split_buffers(data)
         arrays = [np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers]
-        # No two drivers of a cluster have the same numbers.
-        number = uuid.uuid4().hex
-        self._shared[number] = [self._ray.put((head, arrays))]
-        return number
+        # In a list: Ray would fetch a bare reference before it is known whether a worker has the data.
+        return [self._ray.put((head, arrays))]
 
-    def release(self, reference: str) -> None:
-        """Free shared data that no job in flight needs."""
-        self._shared.pop(reference, None)
+    def release(self, reference: list[Any]) -> None:
+        """Free shared data: Ray does, once nobody has the reference."""
+        reference.clear()
 
-    def submit(self, job: Job, shared: str | None, time_limit: float) -> None:
+    def submit(self, job: Job, shared: list[Any] | None, time_limit: float) -> None:
         """Queue a job; see `robusttc.jobs.runner.Executor`."""
         # Ray's own pickle also takes functions of a script.
         pickled = self._ray.cloudpickle.dumps(job)
-        reference = self._task.remote(__version__, job.key, pickled, shared, dict(self._shared), time_limit)
+        reference = self._task.remote(__version__, job.key, pickled, shared, time_limit)
         self._in_flight[reference] = (job.key, time.monotonic(), time_limit)
 
     def wait(self, timeout: float) -> list[Outcome]:
@@ -146,7 +128,6 @@ class RayExecutor:
         self.cancel()
         self._is_closed = True
         self._module = None
-        self._shared.clear()
         if self._is_ours:
             self._is_ours = False
             import_ray().shutdown()
@@ -188,22 +169,24 @@ class RayExecutor:
             loopback = {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
             ray.init(address="local", num_cpus=n_workers, **loopback, **quiet)
             return
-        _check_reachable(self.address)
         try:
+            if self.address != AUTO:  # in seconds; Ray itself would try for minutes
+                socket.create_connection(_split_address(self.address), timeout=CONNECT_SECONDS).close()
             ray.init(address=self.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise UsageError(
                 "the Ray cluster does not answer",
                 where="RAY_ADDRESS",
                 got=f"{quote(self.address)}: {describe_error(error)}",
-                todo="check that its nodes have the same versions of Ray and Python, and the same token",
+                todo="check that it was started with `ray start --head`, with the same versions of Ray and "
+                "Python and the same token, or unset RAY_ADDRESS to use this machine alone",
             ) from error
 
     def _try_out(self, ray: ModuleType) -> None:
         """Run an empty job: better one error now than that every job fails later for the same reason."""
         try:
             pickled = ray.cloudpickle.dumps(Job("", _do_nothing))
-            ray.get(self._task.remote(__version__, "", pickled, None, {}, math.inf), timeout=TRY_SECONDS)
+            ray.get(self._task.remote(__version__, "", pickled, None, math.inf), timeout=TRY_SECONDS)
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None) or error
             raise UsageError(
@@ -223,9 +206,9 @@ class RayExecutor:
             return outcome
         except exceptions.RayTaskError as error:
             # Raised outside the job: data was lost, or this node cannot run our jobs.
-            kind: Literal["died", "raised"]
-            kind = "died" if isinstance(error.cause, exceptions.RayError) else "raised"
-            return Outcome(key, kind, error=describe_error(error.cause)[-MAX_ERROR_CHARACTERS:])
+            is_lost = isinstance(error.cause, exceptions.RayError)
+            message = describe_error(error.cause)[-MAX_ERROR_CHARACTERS:]
+            return Outcome(key, "died" if is_lost else "raised", error=message)
         except exceptions.RayError as error:
             if seconds >= time_limit:
                 message = f"not done after its time limit of {time_limit:g} s"
@@ -234,23 +217,13 @@ class RayExecutor:
             return Outcome(key, "died", error=message, seconds=seconds)
 
 
-# On a node: shared data of this process by number; only what the last job said is still needed.
-_fetched: dict[str, Any] = {}
-
-
 def run_on_node(
-    version: str,
-    key: str,
-    pickled: bytes,
-    number: str | None,
-    references: dict[str, list[Any]],
-    time_limit: float,
+    version: str, key: str, pickled: bytes, reference: list[Any] | None, time_limit: float
 ) -> Outcome:
-    """Run a job in a Ray worker.
+    """Run a job in a Ray worker; a node with another version of the package is refused.
 
-    `pickled` is the job: Ray itself transports pickles, and whoever reaches it can run
-    code, hence `check_address`. `number` is the shared data that it needs, `references` all that is still
-    needed. A node with another version of the package is refused: its results might differ.
+    The job is pickled: Ray itself transports pickles, and whoever reaches it can run code, hence
+    `check_address`.
     """
     if version != __version__:
         raise UsageError(
@@ -262,18 +235,22 @@ def run_on_node(
     limit_environment()
     with _ended_after(time_limit):
         # Outside the job: data that was lost on the way is no fault of it.
-        shared = None if number is None else _fetch(number, references)
+        shared = None if reference is None else _fetch(reference[0])
         return run_pickled(key, pickled, lambda: shared)
 
 
-def _fetch(number: str, references: dict[str, list[Any]]) -> Any:
-    """Return shared data, fetched once per process, and drop what is not needed any more."""
-    for old in _fetched.keys() - references.keys():
-        del _fetched[old]
+# On a node: the shared data of the last job that needed any, by its number in Ray.
+_fetched: dict[str, Any] = {}
+
+
+def _fetch(reference: Any) -> Any:
+    """Return shared data, fetched once per process."""
+    number = reference.hex()
     if number not in _fetched:
         import ray
 
-        head, arrays = ray.get(references[number][0])
+        head, arrays = ray.get(reference)
+        _fetched.clear()
         # Copies, once per process: those of Ray are read-only, which numba compiles as another type.
         _fetched[number] = join_buffers(head, [np.array(array).data for array in arrays])
     return _fetched[number]
@@ -301,13 +278,11 @@ def _do_nothing(_shared: Any, _argument: Any) -> Result:
 def import_ray() -> ModuleType:
     """Import Ray, which few people need; a UsageError says how to install it."""
     try:
-        import ray
+        return importlib.import_module("ray")
     except ModuleNotFoundError as error:
         raise UsageError(
             "Ray is not installed", todo="install it with `pip install 'robusttc[ray]'`, or work without it"
         ) from error
-    found: ModuleType = ray
-    return found
 
 
 def prepare_environment(*, is_private: bool) -> None:
@@ -343,21 +318,6 @@ def check_address(address: str) -> None:
         expected="an address on the loopback interface, or token authentication",
         todo="start the cluster with RAY_AUTH_MODE=token, and set RAY_AUTH_MODE=token and the token here",
     )
-
-
-def _check_reachable(address: str) -> None:
-    """Refuse an address where nobody listens, in seconds; Ray itself would try for minutes."""
-    if address == AUTO:
-        return
-    try:
-        socket.create_connection(_split_address(address), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        raise UsageError(
-            "no Ray cluster can be reached",
-            where="RAY_ADDRESS",
-            got=f"{quote(address)} ({error.strerror or error})",
-            todo="start it with `ray start --head`, or unset RAY_ADDRESS to use this machine alone",
-        ) from error
 
 
 def _split_address(address: str) -> tuple[str, int]:

@@ -252,14 +252,8 @@ class Runner:
         What a job's key does not contain, the inputs of its stage, goes into the prefix: the same computation
         with other inputs must not find the old results.
 
-        Parameters
-        ----------
-        prefix
-            ``multitask/single/3`` becomes ``multitask/PREFIX/single/3``.
-        stage
-            The stage in the key, in place of that of the computation; None keeps it.
-        cost_stage
-            The stage that new jobs are counted under; None for the stage in the key.
+        ``multitask/single/3`` becomes ``multitask/PREFIX/single/3``; `stage` takes the place of ``multitask``
+        there, and `cost_stage` is what new jobs are counted under, where they are given.
         """
         renamed = copy.copy(self)
         renamed._prefix, renamed._stage, renamed._cost_stage = f"{prefix}/", stage, cost_stage
