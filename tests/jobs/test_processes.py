@@ -88,7 +88,7 @@ def test_missing_folder_is_named(monkeypatch: pytest.MonkeyPatch, scratch: Path)
     monkeypatch.setattr(tempfile, "tempdir", str(scratch / "nowhere"))
     with (
         ProcessExecutor(1) as executor,
-        pytest.raises(StoreError, match=r"nowhere.*workers cannot be written.*No such file"),
+        pytest.raises(StoreError, match=r"nowhere.*workers cannot be written.*TMPDIR.*No such file"),
     ):
         executor.share(np.zeros(LARGE))
 

@@ -168,7 +168,8 @@ class ProcessExecutor:
         """Write data once for all workers; a StoreError is raised if the disk is full."""
         self._check_open()
         number = next(self._numbers)
-        with explain_disk_errors("data for the workers cannot be written", tempfile.gettempdir()):
+        what = "data for the workers cannot be written to the folder for temporary files (TMPDIR)"
+        with explain_disk_errors(what, tempfile.gettempdir()):
             self._shared[number] = _SharedFile(data)
         return number
 
