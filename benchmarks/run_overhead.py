@@ -68,7 +68,7 @@ def cpu_of(process: int) -> float:
 
 def workers_cpu(executor: ProcessExecutor) -> float:
     """Give the CPU seconds of all workers so far."""
-    return sum(cpu_of(worker.process.pid or 0) for worker in executor._state.workers if worker.process)
+    return sum(cpu_of(worker.process.pid or 0) for worker in executor._workers)
 
 
 class TimedExecutor(InProcessExecutor):

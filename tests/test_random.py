@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import robusttc
 from robusttc.errors import UsageError
-from robusttc.random import child_seed, numpy_generator, run_seed, torch_generator
+from robusttc.random import child_seed, numpy_generator, run_seed
 
 
 def test_child_seed_is_the_same_for_ever() -> None:
@@ -59,11 +58,6 @@ def test_generators_depend_on_the_unit_alone() -> None:
     first = numpy_generator(0, "stage", ["a"]).random(3)
     numpy_generator(0, "stage", ["b"]).random(100)
     assert np.array_equal(first, numpy_generator(0, "stage", ["a"]).random(3))
-    one = torch.rand(3, generator=torch_generator(0, "stage", ["a"]))
-    two = torch.rand(3, generator=torch_generator(0, "stage", ["a"]))
-    other = torch.rand(3, generator=torch_generator(0, "stage", ["b"]))
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
 
 
 def test_run_seed() -> None:

@@ -1,4 +1,4 @@
-"""Whether clusters pay, asked before any model is trained for good."""
+"""Whether clusters pay, before any model is trained for good."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def assess_clusters(
     random_state: RandomState = 0,
     progress: ProgressOption = True,
 ) -> Verdict:
-    """Tell whether clusters help, over one shared model and over random clusters of the same sizes.
+    """Return whether clusters help, over one shared model and over random clusters of the same sizes.
 
-    It is what `ClusterMultiTask` and `ClusterFewShot` ask themselves when they are fitted (`verdict_`), with
-    their default settings, without the training of what serves.
+    `ClusterMultiTask` and `ClusterFewShot` compute the same when they are fitted (`verdict_`); here it takes
+    their default settings, and no models are trained that serve.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def assess_clusters(
         The cluster of every task, in order or by name; -1 for none.
     setting
         ``multitask``: predictions for training rows by models that have not seen them (three folds), blends
-        with cluster models against blends without. ``fewshot``: some tasks are held out and played as
-        few-shot targets, the mixture with clusters' metrics against the one shared metric.
+        with cluster models against blends without. ``fewshot``: some tasks are held out as few-shot
+        targets, the mixture with clusters' metrics against the one shared metric.
     encoder
         ``sentence``, ``cnn``, or an encoder of your own.
     n_random

@@ -39,31 +39,13 @@ _hook: Callable[[str], None] | None = None
 
 
 def set_hook(hook: Callable[[str], None] | None) -> None:
-    """Have a function called with the name of every point that is reached; None for nobody.
-
-    The function may end the process, or raise OSError, as a disk would.
-    """
+    """Call a function, which may end the process or raise OSError, at every point; None for nobody."""
     global _hook
     _hook = hook
 
 
 def reach(point: str) -> None:
-    """Say that a point was reached.
-
-    Parameters
-    ----------
-    point
-        One of `POINTS`.
-
-    Examples
-    --------
-    >>> reached = []
-    >>> set_hook(reached.append)
-    >>> reach("file/synced")
-    >>> set_hook(None)
-    >>> reached
-    ['file/synced']
-    """
+    """Pass one of `POINTS`."""
     if _hook is None:
         return
     if point not in POINTS:

@@ -3,8 +3,9 @@
 * RobustTCError                       the root: ``except RobustTCError`` catches all of them
     * UsageError (ValueError)         an argument or option is wrong                     exit code 2
     * DataError (ValueError)          what the user gave as data is wrong                exit code 4
-        * TaskFilesError              task files with problems, each with its place
-        * ScoresError                 a file of scores with problems, each with its place
+        * ProblemsError               files with problems, each with its place
+            * TaskFilesError          task files
+            * ScoresError             a file of scores
         * UnknownTaskError (KeyError) a task name that is not in the set
         * WordVectorsError            a word-vector file that cannot be used
     * StoreError (OSError)            a run or an artifact on disk is damaged            exit code 5
@@ -19,6 +20,7 @@ A message says what is wrong, where, what was got, what was expected and what to
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -31,6 +33,7 @@ __all__ = [
     "DoubtWarning",
     "ExitCode",
     "Problem",
+    "ProblemsError",
     "RobustTCError",
     "RobustTCWarning",
     "ScoresError",
@@ -42,6 +45,7 @@ __all__ = [
     "WorkError",
     "nearest_name",
     "quote",
+    "suggest",
 ]
 
 MAX_LISTED_PROBLEMS = 20
@@ -65,15 +69,35 @@ def quote(value: object) -> str:
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"
     """
     text = repr(value)
-    if len(text) <= MAX_QUOTED_CHARACTERS:
-        return text
-    return text[: MAX_QUOTED_CHARACTERS - 1] + "…"
+    return text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[: MAX_QUOTED_CHARACTERS - 1]}…"
 
 
 def nearest_name(wrong: str, allowed: Iterable[str]) -> str | None:
-    """Find the allowed name that a misspelt one most likely meant, or None."""
+    """Return the allowed name that a misspelt one most likely meant, or None."""
     found = get_close_matches(wrong, list(allowed), n=1)
     return found[0] if found else None
+
+
+def suggest(wrong: object, allowed: Iterable[str]) -> str | None:
+    """Return what to do about a misspelt name, for the end of a message.
+
+    >>> suggest("tset", ["train", "test"])
+    "did you mean 'test'?"
+    """
+    nearest = nearest_name(wrong, allowed) if isinstance(wrong, str) else None
+    return f"did you mean {quote(nearest)}?" if nearest else None
+
+
+def _sentence(parts: RobustTCError | Problem, where: str | None) -> str:
+    """Put the parts of a message into the one sentence shape that all messages have."""
+    message = f"{where}: {parts.what}" if where else parts.what
+    if parts.got is not None:
+        message += f"; got {parts.got}"
+    if parts.expected is not None:
+        message += f"; expected {parts.expected}"
+    if parts.todo is not None:
+        message += f". {parts.todo[0].upper()}{parts.todo[1:]}"
+    return message
 
 
 class RobustTCError(Exception):
@@ -85,10 +109,8 @@ class RobustTCError(Exception):
         The fault, in one clause.
     where
         The place: a file and line, a task, an option.
-    got
-        The value that was found.
-    expected
-        What is allowed there.
+    got, expected
+        The value that was found, and what is allowed there.
     todo
         What the user can do next.
     """
@@ -104,51 +126,16 @@ class RobustTCError(Exception):
         expected: str | None = None,
         todo: str | None = None,
     ) -> None:
-        self.what = what
-        self.where = where
-        self.got = got
-        self.expected = expected
-        self.todo = todo
+        self.what, self.where, self.got, self.expected, self.todo = what, where, got, expected, todo
         super().__init__(what)
 
     def __str__(self) -> str:
-        return describe(self.what, where=self.where, got=self.got, expected=self.expected, todo=self.todo)
+        return _sentence(self, self.where)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers hand their errors to the driver pickled; by default an exception is made anew from its
-        # positional arguments alone, which loses the rest or fails.
-        return rebuild, (type(self), self.args, self.__dict__)
-
-
-def rebuild(kind: type[RobustTCError], arguments: tuple[Any, ...], state: dict[str, Any]) -> RobustTCError:
-    """Make an error as it was in another process."""
-    error = kind.__new__(kind)
-    error.args = arguments
-    error.__dict__.update(state)
-    return error
-
-
-def describe(
-    what: str,
-    *,
-    where: str | None = None,
-    got: str | None = None,
-    expected: str | None = None,
-    todo: str | None = None,
-) -> str:
-    """Put the parts of a message into the one sentence shape that all messages have.
-
-    >>> describe("unknown split", where="a.csv:3", got="'tset'", expected="train, valid or test")
-    "a.csv:3: unknown split; got 'tset'; expected train, valid or test"
-    """
-    message = f"{where}: {what}" if where else what
-    if got is not None:
-        message += f"; got {got}"
-    if expected is not None:
-        message += f"; expected {expected}"
-    if todo is not None:
-        message += f". {todo[0].upper()}{todo[1:]}"
-    return message
+        # Workers send their errors pickled; by default an exception is made anew from its positional
+        # arguments alone, which loses the rest or fails.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class UsageError(RobustTCError, ValueError):
@@ -165,16 +152,13 @@ class DataError(RobustTCError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a file, with its place.
-
-    ``line`` and ``column`` count from 1; ``unit`` is what ``line`` counts (``line``, or ``row`` where the
-    format has no lines).
-    """
+    """One thing wrong with a file, with its place; `line` and `column` count from 1."""
 
     path: str
     what: str
     line: int | None = None
     column: int | None = None
+    # What `line` counts: "row" where the format has no lines.
     unit: str = "line"
     got: str | None = None
     expected: str | None = None
@@ -191,77 +175,54 @@ class Problem:
         return place
 
     def __str__(self) -> str:
-        return describe(self.what, where=self.place, got=self.got, expected=self.expected, todo=self.todo)
+        return _sentence(self, self.place)
 
 
-class TaskFilesError(DataError):
-    """The task files have problems; all of them were looked for, the first 20 are kept.
+class ProblemsError(DataError):
+    """Files have problems: `n_problems` in all, of which the first 20 are kept as `problems`."""
 
-    Attributes
-    ----------
-    problems
-        The first problems, in the order in which they were found.
-    n_problems
-        How many there are in all.
-    """
+    subject = "the files"
 
     def __init__(self, problems: Sequence[Problem], n_problems: int, *, todo: str | None = None) -> None:
         self.problems = tuple(problems[:MAX_LISTED_PROBLEMS])
         self.n_problems = n_problems
         noun = "problem" if n_problems == 1 else "problems"
-        super().__init__(f"{n_problems:,} {noun} in the task files", todo=todo)
+        super().__init__(f"{n_problems:,} {noun} in {self.subject}", todo=todo)
 
     def __str__(self) -> str:
-        return list_problems(self.what, self.problems, self.n_problems, self.todo)
+        lines = [f"{self.what}:"]
+        advice_given: set[str | None] = set()
+        for problem in self.problems:
+            # The same advice twenty times would bury the places.
+            shown = replace(problem, todo=None) if problem.todo in advice_given else problem
+            advice_given.add(problem.todo)
+            lines.append(f"  {shown}")
+        if self.n_problems > len(self.problems):
+            lines.append(f"  … and {self.n_problems - len(self.problems):,} more")
+        if self.todo is not None:
+            lines.append(f"What to do: {self.todo}")
+        return "\n".join(lines)
 
 
-class ScoresError(DataError):
-    """A file of scores has problems; all of them were looked for, the first 20 are kept.
+class TaskFilesError(ProblemsError):
+    """The task files have problems."""
 
-    Attributes
-    ----------
-    problems
-        The first problems, in the order in which they were found.
-    n_problems
-        How many there are in all.
-    """
-
-    def __init__(self, problems: Sequence[Problem], n_problems: int, *, todo: str | None = None) -> None:
-        self.problems = tuple(problems[:MAX_LISTED_PROBLEMS])
-        self.n_problems = n_problems
-        noun = "problem" if n_problems == 1 else "problems"
-        super().__init__(f"{n_problems:,} {noun} in the file of scores", todo=todo)
-
-    def __str__(self) -> str:
-        return list_problems(self.what, self.problems, self.n_problems, self.todo)
+    subject = "the task files"
 
 
-def list_problems(what: str, problems: Sequence[Problem], n_problems: int, todo: str | None) -> str:
-    """Put problems under each other, with a count of those that are not shown."""
-    lines = [f"{what}:"]
-    advice_given: set[str | None] = set()
-    for problem in problems:
-        # The same advice twenty times would bury the places.
-        shown = replace(problem, todo=None) if problem.todo in advice_given else problem
-        advice_given.add(problem.todo)
-        lines.append(f"  {shown}")
-    if n_problems > len(problems):
-        lines.append(f"  … and {n_problems - len(problems):,} more")
-    if todo is not None:
-        lines.append(f"What to do: {todo}")
-    return "\n".join(lines)
+class ScoresError(ProblemsError):
+    """A file of scores has problems."""
+
+    subject = "the file of scores"
 
 
 class UnknownTaskError(DataError, KeyError):
     """A task name that is not in the set."""
 
     def __init__(self, name: object, known: Sequence[str]) -> None:
-        nearest = nearest_name(name, known) if isinstance(name, str) else None
+        expected = f"one of {len(known):,} task names"
         super().__init__(
-            "no task has this name",
-            got=quote(name),
-            expected=f"one of {len(known):,} task names",
-            todo=f"did you mean {quote(nearest)}?" if nearest else None,
+            "no task has this name", got=quote(name), expected=expected, todo=suggest(name, known)
         )
 
 

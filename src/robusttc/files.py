@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,7 +40,6 @@ __all__ = [
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-OTHERS = 0o077  # the permissions of the group and of everybody
 STALE_SECONDS = 24 * 3600.0
 RESUME = "nothing that was finished is lost: run the same command again afterwards"
 # What to do about the errors of a disk that people meet.
@@ -75,18 +75,7 @@ def explain_disk_errors(what: str, path: str | os.PathLike[str]) -> Iterator[Non
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file that only its owner may read, whatever the umask; `open` takes this as its opener.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "scores.csv")
-    ...     with open(path, "w", opener=open_private) as stream:
-    ...         _ = stream.write("source,target,score")
-    ...     oct(path.stat().st_mode & 0o777)
-    '0o600'
-    """
+    """Open a file that only its owner may read, whatever the umask; `open` takes this as its opener."""
     handle = os.open(path, flags, FILE_MODE)
     # An existing file may have other permissions. Not every disk and system has them.
     if hasattr(os, "fchmod"):
@@ -98,35 +87,14 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 def restrict(path: Path) -> None:
     """Remove the permissions of all others from a file or folder, as far as the system allows."""
     with suppress(OSError):
-        mode = path.stat().st_mode & 0o777
-        if mode & OTHERS:
-            path.chmod(mode & ~OTHERS)
+        path.chmod(path.stat().st_mode & 0o700)
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, *, owner_only: bool = True) -> None:
     """Write a file completely or not at all; on return it is on the disk.
 
-    Parameters
-    ----------
-    path
-        The file; missing parent folders are created.
-    content
-        All of its bytes.
-    owner_only
-        Whether only its owner may read the file; if not, the umask decides.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written; an existing file is then unchanged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_file(Path(folder) / "clusters.csv", b"task,cluster")
-    ...     (Path(folder) / "clusters.csv").read_bytes()
-    b'task,cluster'
+    Missing parent folders are created. Without `owner_only`, the umask decides who may read the file. If a
+    StoreError is raised, an existing file is unchanged.
     """
     path = Path(path)
     part = part_of(path)
@@ -191,12 +159,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Replace a folder by one that holds these files, completely or not at all.
 
     No system renames onto a folder with files in it, so the old folder is renamed first. If the process is
-    killed between the two renames, `find_folder` returns where the old one is.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; an existing folder is then unchanged.
+    killed between the two renames, `find_folder` returns where the old one is. If an OSError is raised, an
+    existing folder is unchanged.
     """
     create_folder(folder.parent)
     remove_stale_folders(folder)
@@ -207,18 +171,18 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         for name, content in files.items():
             write_durably(new / name, content)
         sync_folder(new)
-        if folder.exists():
+        is_replaced = folder.exists()
+        if is_replaced:
             # With a folder at its path, the old one is left from a replacement that was finished.
             if old.exists():
                 shutil.rmtree(old)
             folder.rename(old)
-            try:
-                new.rename(folder)
-            except OSError:
-                old.rename(folder)
-                raise
-        else:
+        try:
             new.rename(folder)
+        except OSError:
+            if is_replaced:
+                old.rename(folder)
+            raise
         sync_folder(folder.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
@@ -253,13 +217,7 @@ def remove_stale_folders(folder: Path) -> None:
 
 
 def encode_json(value: object, *, where: str | None = None) -> str:
-    """Return JSON in one fixed form, so that equal values have equal hashes.
-
-    Raises
-    ------
-    UsageError
-        If it holds NaN, an infinity, or anything else that JSON does not have.
-    """
+    """Return JSON in one fixed form (equal values, equal hashes); refuse NaN and infinities."""
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -284,12 +242,7 @@ def decode_json(text: str) -> Any:
     """Parse JSON strictly.
 
     Python's own parser accepts NaN, infinities and duplicate keys (the last one wins, silently); here each is
-    an error.
-
-    Raises
-    ------
-    InvalidJSONError
-        If the text is not JSON, has a key twice, or is nested too deeply.
+    an InvalidJSONError.
     """
     try:
         return DECODER.decode(text)
@@ -312,11 +265,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object from its pairs; refuse a duplicate key."""
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InvalidJSONError(f"the key {quote(key)} is there twice")
-            seen.add(key)
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise InvalidJSONError(f"the key {quote(key)} is there twice")
     return result
 
 

@@ -1,4 +1,4 @@
-"""How numbers are said in sentences, and how commands are written for people to run."""
+"""Numbers in sentences, and commands for people to run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["command_line", "count", "format_bytes", "format_seconds", "shell_wor
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """Give a number with its noun; `plural` where that is more than an s.
+    """Return a number with its noun; `plural` where that is more than an s.
 
     >>> count(1, "task"), count(1200, "task"), count(2, "entry", "entries")
     ('1 task', '1,200 tasks', '2 entries')
@@ -18,15 +18,8 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def command_line(*words: str | PurePath | tuple[str, str]) -> str:
-    r"""Write a command of robusttc so that a shell takes every word as it is.
+    r"""Return a command of robusttc so that a shell takes every word, path and option as it is.
 
-    Parameters
-    ----------
-    words
-        What comes after the name of the program: words, paths, and options with what somebody else has named.
-
-    Examples
-    --------
     >>> command_line("predict", PurePath("my run"), ("--task", "it's `x`"), "TEXTS.txt")
     'robusttc predict \'my run\' --task \'it\'"\'"\'s `x`\' TEXTS.txt'
     >>> command_line("explain", PurePath("-run"), ("--task", "-x"))
@@ -36,7 +29,7 @@ def command_line(*words: str | PurePath | tuple[str, str]) -> str:
 
 
 def shell_word(word: str | PurePath | tuple[str, str]) -> str:
-    """Write a word of `command_line`."""
+    """Return a word of `command_line`."""
     if isinstance(word, tuple):
         option, value = word
         # A value that begins with a dash would be taken for another option, and so would a path.

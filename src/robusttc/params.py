@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from robusttc.errors import UsageError, nearest_name, quote
+from robusttc.errors import UsageError, quote, suggest
 
 __all__ = [
     "Boolean",
@@ -34,10 +35,8 @@ class Integer:
     high: int | None = None
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value satisfies the constraint."""
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            return False
-        return bool((self.low is None or value >= self.low) and (self.high is None or value <= self.high))
+        """Return whether a value satisfies the constraint."""
+        return isinstance(value, int | np.integer) and Number(self.low, self.high).accepts(value)
 
     def __str__(self) -> str:
         if self.low is not None and self.high is not None:
@@ -56,14 +55,12 @@ class Number:
     excludes: tuple[str, ...] = ()
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value satisfies the constraint."""
+        """Return whether a value satisfies the constraint."""
         if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-            return False
-        if not np.isfinite(value):
             return False
         above = self.low is None or value > self.low or (value == self.low and "low" not in self.excludes)
         below = self.high is None or value < self.high or (value == self.high and "high" not in self.excludes)
-        return bool(above and below)
+        return bool(above and below and -math.inf < value < math.inf)
 
     def __str__(self) -> str:
         if self.low == 0 and self.high is None:
@@ -72,10 +69,10 @@ class Number:
         if self.low is not None:
             parts.append(f"{'above' if 'low' in self.excludes else 'from'} {self.low:g}")
         if self.high is not None:
-            word = "below" if "high" in self.excludes else "to" if self.low is not None else "up to"
-            joint = "and " if parts and ("low" in self.excludes or word == "below") else ""
-            word = "up to" if joint and word == "to" else word
-            parts.append(f"{joint}{word} {self.high:g}")
+            word = "below" if "high" in self.excludes else "to" if parts else "up to"
+            if parts and self.excludes:
+                word = "and below" if "high" in self.excludes else "and up to"
+            parts.append(f"{word} {self.high:g}")
         return " ".join(["a number", *parts])
 
 
@@ -89,7 +86,7 @@ class Choice:
         object.__setattr__(self, "names", names)
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value satisfies the constraint."""
+        """Return whether a value satisfies the constraint."""
         return isinstance(value, str) and value in self.names
 
     def __str__(self) -> str:
@@ -102,7 +99,7 @@ class Boolean:
     """True or False."""
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value satisfies the constraint."""
+        """Return whether a value satisfies the constraint."""
         return isinstance(value, bool | np.bool_)
 
     def __str__(self) -> str:
@@ -114,7 +111,7 @@ class Nothing:
     """None."""
 
     def accepts(self, value: object) -> bool:
-        """Tell whether a value satisfies the constraint."""
+        """Return whether a value satisfies the constraint."""
         return value is None
 
     def __str__(self) -> str:
@@ -127,14 +124,6 @@ Constraint = Integer | Number | Choice | Boolean | Nothing
 def check_param(name: str, value: object, *constraints: Constraint) -> None:
     """Refuse a value that satisfies none of the constraints.
 
-    Raises
-    ------
-    UsageError
-        It names the parameter, the value, what is allowed, and the name that a misspelt one most likely
-        meant.
-
-    Examples
-    --------
     >>> check_param("n_clusters", 4, Choice("auto"), Integer(1))
     >>> check_param("n_clusters", 0, Choice("auto"), Integer(1))
     Traceback (most recent call last):
@@ -142,23 +131,18 @@ def check_param(name: str, value: object, *constraints: Constraint) -> None:
     """
     if any(constraint.accepts(value) for constraint in constraints):
         return
-    names = [
-        name for constraint in constraints if isinstance(constraint, Choice) for name in constraint.names
-    ]
-    nearest = nearest_name(value, names) if isinstance(value, str) else None
+    choices = [choice for one in constraints if isinstance(one, Choice) for choice in one.names]
     raise UsageError(
         f"{name} cannot be used",
         got=quote(value),
         expected=" or ".join(str(constraint) for constraint in constraints),
-        todo=f"did you mean {quote(nearest)}?" if nearest else None,
+        todo=suggest(value, choices),
     )
 
 
 def check_params(values: Mapping[str, Any], constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
     """Check every parameter that has constraints; the first that violates them is reported.
 
-    Examples
-    --------
     >>> check_params({"tol": 1e-5, "seed": 0}, {"tol": (Number(0, excludes=("low",)),)})
     """
     for name, allowed in constraints.items():
@@ -187,23 +171,16 @@ class Settings:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def replace(self, **changes: Any) -> Self:
-        """Return the same settings with some values changed.
-
-        Raises
-        ------
-        UsageError
-            If there is no setting of such a name, or a value cannot be used.
-        """
+        """Return the same settings with some values changed; refuse names that they do not have."""
         values: Any = self
         known = [field.name for field in dataclasses.fields(values)]
         for name in changes:
             if name not in known:
-                nearest = nearest_name(name, known)
                 raise UsageError(
                     "there is no such setting",
                     got=quote(name),
                     expected=f"one of {', '.join(known)}",
-                    todo=f"did you mean {quote(nearest)}?" if nearest else None,
+                    todo=suggest(name, known),
                 )
         changed: Self = dataclasses.replace(values, **changes)
         return changed

@@ -83,19 +83,8 @@ def at_most_every(
 def resolve_progress(progress: ProgressOption) -> Progress | None:
     """Return the callback for the parameter `progress` of a public function.
 
-    Parameters
-    ----------
-    progress
-        True for the default bar, in a terminal or a notebook and nowhere else; False or None for nothing; or
-        a function of a `ProgressEvent`.
+    True stands for the default bar, in a terminal or a notebook and nowhere else, False and None for nothing.
 
-    Raises
-    ------
-    UsageError
-        If it is something else.
-
-    Examples
-    --------
     >>> resolve_progress(print) is print, resolve_progress(False)
     (True, None)
     """
@@ -138,13 +127,6 @@ class ProgressBar:
     """Draws events as one line per stage, for instance ``transfer ━━━━━━━━──── 120 of 180 tasks, 0:09 left``.
 
     Of several bars, one inside another, only one is drawn at a time.
-
-    Parameters
-    ----------
-    stream
-        Where to write; a carriage return must lead back to the beginning of the line.
-    clock
-        Returns seconds.
     """
 
     # The bar whose line is not finished.
@@ -163,12 +145,8 @@ class ProgressBar:
         now = self.clock()
         if event.stage != self._stage:
             self.finish_line()
-            self._stage, self._started, self._drawn, self._first = (
-                event.stage,
-                now,
-                -REDRAW_SECONDS,
-                event.done,
-            )
+            self._stage, self._first = event.stage, event.done
+            self._started, self._drawn = now, -REDRAW_SECONDS
         is_last = event.done >= event.total
         is_due = now - self._drawn >= REDRAW_SECONDS and now - self._started >= DELAY_SECONDS
         if not (is_due or (is_last and self._length)):

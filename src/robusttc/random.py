@@ -1,7 +1,7 @@
 """Randomness that does not depend on the order of work.
 
-Every unit of work takes its own seed, made from the run's seed, the name of its stage and the names of its
-tasks by a stable hash. So the order of units, the number of workers and restarts cannot change a number.
+Every job takes its own seed, made from the run's seed, the name of its stage and the names of its tasks by a
+stable hash. So the order of jobs, the number of workers and restarts cannot change a number.
 Nothing here, and nothing in this package, seeds a global generator.
 """
 
@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robusttc.errors import UsageError, quote
 
-if TYPE_CHECKING:
-    import torch
-
-__all__ = ["RandomState", "child_seed", "numpy_generator", "run_seed", "torch_generator"]
+__all__ = ["RandomState", "child_seed", "numpy_generator", "run_seed"]
 
 RandomState = int | np.random.Generator
 
@@ -27,15 +23,7 @@ SEED_BITS = 63
 
 
 def run_seed(random_state: RandomState) -> int:
-    """Turn the `random_state` of a public function into the seed of the run.
-
-    An integer is the seed itself; a generator gives (and spends) one draw.
-
-    Raises
-    ------
-    UsageError
-        If it is neither a non-negative integer below 2**63 nor a NumPy generator.
-    """
+    """Return the seed of the run for the `random_state` of a public function; a generator spends one draw."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**SEED_BITS))
     is_integer = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
@@ -49,7 +37,7 @@ def run_seed(random_state: RandomState) -> int:
 
 
 def child_seed(seed: int, stage: str, names: Iterable[str] = ()) -> int:
-    """Make the seed of one unit of work.
+    """Return the seed of one job.
 
     The same arguments give the same seed on every machine, in every process and in every version of Python.
     The order of `names` counts (a pair of tasks is source and target): sort them where a set is meant.
@@ -61,12 +49,10 @@ def child_seed(seed: int, stage: str, names: Iterable[str] = ()) -> int:
     stage
         What is being done, for instance ``"split"``.
     names
-        The tasks (or whatever else) that the unit is about.
+        The tasks (or whatever else) that the job is about.
 
     Examples
     --------
-    >>> child_seed(0, "split", ["acme"]) == child_seed(0, "split", ["acme"])
-    True
     >>> child_seed(0, "pair", ["ab", "c"]) == child_seed(0, "pair", ["a", "bc"])
     False
     """
@@ -80,14 +66,5 @@ def child_seed(seed: int, stage: str, names: Iterable[str] = ()) -> int:
 
 
 def numpy_generator(seed: int, stage: str, names: Iterable[str] = ()) -> np.random.Generator:
-    """Make the NumPy generator of one unit of work; see `child_seed`."""
+    """Return the NumPy generator of one job; see `child_seed`."""
     return np.random.Generator(np.random.PCG64(child_seed(seed, stage, names)))
-
-
-def torch_generator(
-    seed: int, stage: str, names: Iterable[str] = (), *, device: str = "cpu"
-) -> torch.Generator:
-    """Make the torch generator of one unit of work; see `child_seed`."""
-    import torch
-
-    return torch.Generator(device=device).manual_seed(child_seed(seed, stage, names))

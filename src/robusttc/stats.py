@@ -28,11 +28,6 @@ class Estimate:
     """A mean with its 95 % interval, over `n` tasks (or rows, for a share of rows).
 
     With fewer than two values nothing is known about the spread: `low` and `high` are then -inf and inf.
-
-    Examples
-    --------
-    >>> Estimate(0.018, 0.010, 0.026, 40).above_zero
-    True
     """
 
     mean: float
@@ -51,23 +46,16 @@ class Estimate:
         return self.high < 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as values for JSON, which has no infinities: those become None."""
-        return {name: to_json_number(value) for name, value in asdict(self).items()}
+        """Return values for JSON, which has no infinities: those become None."""
+        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Estimate:
-        """Make it from what `to_dict` gave.
-
-        Raises
-        ------
-        DataError
-            If a value is missing or is not a number.
-        """
-        found: dict[str, float] = {}
-        for name, missing in {"mean": math.nan, "low": -math.inf, "high": math.inf, "n": None}.items():
-            value = values.get(name)
-            if value is None and name in values and missing is not None:
-                value = missing
+        """Return the estimate that `to_dict` was called on; a DataError names what cannot be read."""
+        found: dict[str, Any] = {"mean": math.nan, "low": -math.inf, "high": math.inf, "n": None}
+        for name, missing in found.items():
+            value = values.get(name, "nothing")
+            value = missing if value is None else value
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise DataError(
                     "an estimate cannot be read", where=name, got=quote(value), expected="a number"
@@ -76,13 +64,8 @@ class Estimate:
         return cls(float(found["mean"]), float(found["low"]), float(found["high"]), int(found["n"]))
 
 
-def to_json_number(value: float) -> float | None:
-    """Give a number as JSON can have it."""
-    return value if math.isfinite(value) else None
-
-
 def mean_interval(values: ArrayLike, *, seed: int = 0, n_draws: int = 2000) -> Estimate:
-    """Give the mean over tasks and its 95 % interval, by the bootstrap over tasks.
+    """Return the mean over tasks and its 95 % interval, by the bootstrap over tasks.
 
     The interval is that of the percentiles, moved outward by ``sqrt(n / (n - 1))``: the bootstrap's own
     variance is too small by that factor, which matters for a handful of tasks. The values are sorted first,
@@ -96,11 +79,6 @@ def mean_interval(values: ArrayLike, *, seed: int = 0, n_draws: int = 2000) -> E
         Of the draws.
     n_draws
         How many sets of tasks are drawn.
-
-    Raises
-    ------
-    DataError
-        If a value is not a finite number, or there is none.
 
     Examples
     --------
@@ -119,10 +97,8 @@ def mean_interval(values: ArrayLike, *, seed: int = 0, n_draws: int = 2000) -> E
     generator = numpy_generator(seed, "bootstrap over tasks")
     means = np.empty(n_draws)
     for start in range(0, n_draws, DRAWS_AT_ONCE):
-        count = min(DRAWS_AT_ONCE, n_draws - start)
-        means[start : start + count] = ordered[generator.integers(n_values, size=(count, n_values))].mean(
-            axis=1
-        )
+        drawn = generator.integers(n_values, size=(min(DRAWS_AT_ONCE, n_draws - start), n_values))
+        means[start : start + len(drawn)] = ordered[drawn].mean(axis=1)
     widen = math.sqrt(n_values / (n_values - 1))
     low, high = (mean + widen * (float(end) - mean) for end in np.percentile(means, [2.5, 97.5]))
     return Estimate(mean, low, high, n_values)
@@ -131,10 +107,8 @@ def mean_interval(values: ArrayLike, *, seed: int = 0, n_draws: int = 2000) -> E
 def difference_interval(
     first: ArrayLike, second: ArrayLike, *, seed: int = 0, n_draws: int = 2000
 ) -> Estimate:
-    """Give the mean of ``first - second`` over tasks and its interval, the tasks being paired.
+    """Return the mean of ``first - second`` over tasks and its interval, the tasks being paired.
 
-    Examples
-    --------
     >>> difference_interval([0.9, 0.8, 0.7], [0.8, 0.7, 0.6]).above_zero
     True
     """
@@ -149,10 +123,8 @@ def difference_interval(
 
 
 def share_interval(n_right: int, n: int) -> Estimate:
-    """Give a share of rows and its 95 % interval by Wilson's formula, which holds for few rows too.
+    """Return a share of rows and its 95 % interval by Wilson's formula, which holds for few rows too.
 
-    Examples
-    --------
     >>> share = share_interval(8, 10)
     >>> round(share.low, 3), share.mean, round(share.high, 3)
     (0.49, 0.8, 0.943)
@@ -171,7 +143,7 @@ def share_interval(n_right: int, n: int) -> Estimate:
 
 
 def check_values(what: str, values: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
-    """Give the values as an array; refuse what is not one finite number a task."""
+    """Return the values as an array; refuse what is not one finite number a task."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or len(numbers) == 0:
         raise DataError(

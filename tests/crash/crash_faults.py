@@ -7,8 +7,10 @@ in the process that runs the stub run, and nowhere else.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +21,7 @@ from crash_units import outlive
 from robusttc import files
 from robusttc.crash_points import reach
 from robusttc.errors import StoreError
-from robusttc.jobs import Job, processes
+from robusttc.jobs import Job
 from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run import finished, manifest, owner, sealed
 from robusttc.run.records import FinishedUnit
@@ -185,27 +187,25 @@ def keep_a_lock_file(tell: Tell) -> tuple[Parts, Tell]:
 
 
 def leave_shared_data(tell: Tell) -> tuple[Parts, Tell]:
-    """Do not clear away what a killed process has left."""
-
-    def remove_nothing(folder: Path) -> int:
-        del folder
-        return 0
-
-    processes.remove_stale = remove_nothing
+    """Give the file of shared data a name, under which it outlives the process."""
+    tempfile.TemporaryFile = partial(tempfile.NamedTemporaryFile, delete=False)  # type: ignore[assignment]
     return Parts(), tell
 
 
 class SeedByOrder(ProcessExecutor):
     """Seeds a unit by when it is given out, not by what it is."""
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
-        seeded = replace(job, argument=replace(job.argument, seed=ticket))
-        super().submit(ticket, seeded, shared, time_limit)
+    n_submitted = 0
+
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
+        self.n_submitted += 1
+        seeded = replace(job, argument=replace(job.argument, seed=self.n_submitted))
+        super().submit(seeded, shared, time_limit)
 
 
 def seed_by_order(tell: Tell) -> tuple[Parts, Tell]:
     """Let random numbers depend on the order of work."""
-    return Parts(make_executor=lambda setting: SeedByOrder(setting.n_workers, scratch=setting.scratch)), tell
+    return Parts(make_executor=lambda setting: SeedByOrder(setting.n_workers)), tell
 
 
 class Distrustful(ProcessExecutor):
@@ -213,10 +213,10 @@ class Distrustful(ProcessExecutor):
 
     store: RunStore
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
         if job.keep:
             self.store.record_failure(job.key.partition("/")[0], job.key, "it was begun", job.tasks)
-        super().submit(ticket, job, shared, time_limit)
+        super().submit(job, shared, time_limit)
 
 
 def count_kills_as_failures(tell: Tell) -> tuple[Parts, Tell]:
@@ -228,7 +228,7 @@ def count_kills_as_failures(tell: Tell) -> tuple[Parts, Tell]:
         Distrustful.store = self
 
     def make(setting: Setting) -> ProcessExecutor:
-        return Distrustful(setting.n_workers, scratch=setting.scratch)
+        return Distrustful(setting.n_workers)
 
     RunStore.__init__ = remember  # type: ignore[method-assign,assignment]
     return Parts(make_executor=make), tell

@@ -8,6 +8,7 @@ finished. What it does depends on nothing but its folder.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,7 @@ class Setting:
 
 def make_executor(setting: Setting) -> ProcessExecutor:
     """Give the real executor."""
-    return ProcessExecutor(setting.n_workers, scratch=setting.scratch)
+    return ProcessExecutor(setting.n_workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Parts:
 def do_run(setting: Setting, tell: Tell, parts: Parts) -> None:
     """Begin the run or go on with it, to its end."""
     setting.scratch.mkdir(exist_ok=True)
+    tempfile.tempdir = str(setting.scratch)
     with open_or_create(setting.folder) as store, parts.make_executor(setting) as executor:
         runner = Runner(executor, StoredJobs(store, scores_of), tries=setting.tries)
         data = runner.share(np.linspace(-1.0, 1.0, 2000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from robusttc.errors import DataError, StoreError, UsageError
-from robusttc.jobs import Result, pack, unpack
+from robusttc.jobs import Job, Result, pack, unpack
 from robusttc.jobs import job as module
-from robusttc.jobs.job import decode_outcome, describe_error, encode_outcome, one_thread, run_job
+from robusttc.jobs.job import Outcome, describe_error, one_thread, run_job, run_pickled
 
 ARRAYS = {
     "doubles": np.linspace(0, 1, 7).reshape(7, 1),
@@ -73,31 +74,47 @@ class NotPickledError(Exception):
         raise TypeError("no")
 
 
-def fail(_data: Any, argument: BaseException) -> Result:
-    raise argument
+ERRORS: list[BaseException] = [NotTheSameError("one", "two"), NotPickledError("x")]
+
+
+def fail(_data: Any, argument: BaseException | int) -> Result:
+    raise ERRORS[argument] if isinstance(argument, int) else argument
+
+
+def run_in_worker(argument: Any) -> Outcome:
+    """Run a job as a worker does, and send its outcome as a worker does."""
+    outcome = run_pickled("a", pickle.dumps(Job("a", fail, argument)), lambda: None)
+    sent: Outcome = pickle.loads(pickle.dumps(outcome))  # noqa: S301
+    return sent
 
 
 @pytest.mark.parametrize(
     "error", [ValueError("not so"), SystemExit(3), MemoryError(), DataError("bad", where="a:1")]
 )
 def test_error_travels(error: BaseException) -> None:
-    outcome = decode_outcome(encode_outcome(run_job(7, fail, error, None)))
-    assert (outcome.ticket, outcome.kind, outcome.content) == (7, "raised", None)
+    outcome = run_in_worker(error)
+    assert (outcome.key, outcome.kind, outcome.content) == ("a", "raised", None)
+    assert outcome.exception is not None
     assert type(outcome.exception) is type(error)
     assert str(outcome.exception) == str(error)
     assert any("in fail" in note for note in outcome.exception.__notes__)
 
 
-@pytest.mark.parametrize("error", [NotTheSameError("one", "two"), NotPickledError("x")])
-def test_error_that_cannot_travel_keeps_its_words(error: Exception) -> None:
-    outcome = decode_outcome(encode_outcome(run_job(1, fail, error, None)))
+@pytest.mark.parametrize("number", [0, 1])
+def test_error_that_cannot_travel_keeps_its_words(number: int) -> None:
+    outcome = run_in_worker(number)
     assert outcome.exception is None
-    assert str(outcome.error).startswith(type(error).__name__)
+    assert str(outcome.error).startswith(type(ERRORS[number]).__name__)
+
+
+def test_what_is_no_job_is_a_failure() -> None:
+    outcome = run_pickled("a", b"nonsense", lambda: None)
+    assert "UnpicklingError" in str(outcome.error)
 
 
 def test_interrupt_is_no_failure_of_the_job() -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_job(1, fail, KeyboardInterrupt(), None)
+        run_job(Job("a", fail, KeyboardInterrupt()), None)
 
 
 def test_error_is_one_line_with_its_place() -> None:

@@ -33,15 +33,17 @@ from robusttc.progress import ProgressEvent
 # Ray leaves files and processes to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
+# Those that survive what a job does to its process.
 ISOLATED = ["processes", "ray"]
+isolated = pytest.mark.parametrize("executor", ISOLATED, indirect=True)
 
 
 @pytest.fixture(scope="module", params=["in process", *ISOLATED])
-def executor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     if request.param == "in process":
         yield InProcessExecutor()
     elif request.param == "processes":
-        with ProcessExecutor(2, scratch=tmp_path_factory.mktemp("scratch")) as processes:
+        with ProcessExecutor(2) as processes:
             yield processes
     else:
         environment = pytest.MonkeyPatch()
@@ -50,13 +52,6 @@ def executor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         with RayExecutor(n_workers=2) as ray:
             yield ray
         environment.undo()
-
-
-@pytest.fixture
-def isolated(executor: Executor) -> Executor:
-    if isinstance(executor, InProcessExecutor):
-        pytest.skip("jobs in this process are not isolated")
-    return executor
 
 
 @pytest.fixture(scope="module")
@@ -149,11 +144,12 @@ def test_job_that_fails_is_quarantined_and_the_others_go_on(
     assert len(store.errors["bad/raise"]) == 3
 
 
+@isolated
 def test_killed_worker_costs_its_job_one_attempt(
-    isolated: Executor, expected: list[bytes | None], tmp_path: Path
+    executor: Executor, expected: list[bytes | None], tmp_path: Path
 ) -> None:
     store = MemoryStore()
-    runner = Runner(isolated, store)
+    runner = Runner(executor, store)
     unlucky = Job("once/1", die_first, str(tmp_path / "died"))
     results = runner.run("solve", [unlucky, *solve_jobs()], runner.share(make_data()))
     assert contents(results[1:]) == expected
@@ -161,21 +157,22 @@ def test_killed_worker_costs_its_job_one_attempt(
     assert list(store.errors) == ["once/1"]
     assert [job.attempts for job in store.finished if job.key == "once/1"] == [2]
     # Without a store it is tried again as well.
-    (result,) = Runner(isolated).run("once", [Job("once/2", die_first, str(tmp_path / "again"))])
+    (result,) = Runner(executor).run("once", [Job("once/2", die_first, str(tmp_path / "again"))])
     assert result is not None
 
 
-def test_poison_harms_its_own_job_alone(isolated: Executor, capfd: pytest.CaptureFixture[str]) -> None:
+@isolated
+def test_poison_harms_its_own_job_alone(executor: Executor, capfd: pytest.CaptureFixture[str]) -> None:
     store = MemoryStore()
     ways = ["exit", "exit without error", "kill", "fork", "sleep", "compute"]
     good = [Job(f"good/{number}", misbehave, "not at all") for number in range(10)]
-    runner = Runner(isolated, store, tries=2, time_limit=4.0)
+    runner = Runner(executor, store, tries=2, time_limit=4.0)
     results = runner.run("bad", [*(Job(f"bad/{how}", misbehave, how) for how in ways), *good])
     assert [result is None for result in results] == [True] * 6 + [False] * 10
     assert {key: len(errors) for key, errors in store.errors.items()} == {f"bad/{how}": 2 for how in ways}
     assert store.errors["bad/sleep"] == store.errors["bad/compute"]
     assert store.errors["bad/sleep"] == ["not done after its time limit of 4 s"] * 2
-    if isinstance(isolated, ProcessExecutor):
+    if isinstance(executor, ProcessExecutor):
         last = {key: errors[-1] for key, errors in store.errors.items()}
         assert last["bad/exit"] == "the worker process ended with code 3"
         assert last["bad/exit without error"] == "the worker process ended with code 0"
@@ -187,9 +184,10 @@ def test_poison_harms_its_own_job_alone(isolated: Executor, capfd: pytest.Captur
     assert capfd.readouterr() == ("", "")
 
 
-def test_lost_worker_without_a_store_is_an_error(isolated: Executor) -> None:
+@isolated
+def test_lost_worker_without_a_store_is_an_error(executor: Executor) -> None:
     with pytest.raises(WorkError, match=r"job bad/kill: a job has failed; got the .*worker.*fewer workers"):
-        Runner(isolated).run("bad", [Job("bad/kill", misbehave, "kill")])
+        Runner(executor).run("bad", [Job("bad/kill", misbehave, "kill")])
 
 
 def complain(_data: Any, number: int) -> Result:
@@ -239,16 +237,17 @@ def test_stop_keeps_what_is_finished_and_can_be_resumed(executor: Executor) -> N
     assert len(store.finished) == 30
 
 
-def test_stop_does_not_wait_for_jobs_in_flight(isolated: Executor) -> None:
+@isolated
+def test_stop_does_not_wait_for_jobs_in_flight(executor: Executor) -> None:
     store = MemoryStore()
-    Runner(isolated).run("warm", [Job(f"warm/{n}", sleep_a_little, n) for n in range(4)])
+    Runner(executor).run("warm", [Job(f"warm/{n}", sleep_a_little, n) for n in range(4)])
     deadline = time.monotonic() + 0.5
     jobs = [Job(f"slow/{number}", misbehave, "sleep") for number in range(8)]
     with pytest.raises(Stopped):
-        Runner(isolated, store, stop=lambda: time.monotonic() > deadline).run("slow", jobs)
+        Runner(executor, store, stop=lambda: time.monotonic() > deadline).run("slow", jobs)
     assert time.monotonic() - deadline < 30  # far less than a job
     # Their workers are free again.
-    (result,) = Runner(isolated).run("warm", [Job("warm/0", sleep_a_little, 0)])
+    (result,) = Runner(executor).run("warm", [Job("warm/0", sleep_a_little, 0)])
     assert result is not None
 
 
@@ -290,20 +289,23 @@ def test_shared_data_is_sent_once_and_private_to_a_worker(executor: Executor, tm
         assert not [file for values in results for file in values["files"] if file == str(marker)]
 
 
-def test_job_that_cannot_be_sent_or_read_fails_alone(isolated: Executor) -> None:
+@isolated
+def test_job_that_cannot_be_read_fails_alone(executor: Executor) -> None:
     store = MemoryStore()
-    runner = Runner(isolated, store, tries=1)
-    jobs = [
-        Job("bad/argument", misbehave, CannotBeRead()),
-        Job("bad/lock", misbehave, threading.Lock()),
-        Job("good", misbehave, "not at all"),
-    ]
+    runner = Runner(executor, store, tries=1)
+    jobs = [Job("bad/argument", misbehave, CannotBeRead()), Job("good", misbehave, "not at all")]
     results = runner.run("bad", jobs)
-    assert [result is None for result in results] == [True, True, False]
+    assert [result is None for result in results] == [True, False]
     assert "RuntimeError: no such thing" in store.errors["bad/argument"][0]
-    assert "cannot be sent to a worker" in store.errors["bad/lock"][0]
     assert runner.run("bad", [Job("bad/data", misbehave)], runner.share(CannotBeRead())) == [None]
     assert "RuntimeError: no such thing" in store.errors["bad/data"][0]
+
+
+@isolated
+def test_job_that_cannot_be_sent_is_an_error_at_once(executor: Executor) -> None:
+    with pytest.raises(TypeError, match="cannot pickle"):
+        Runner(executor, MemoryStore()).run("bad", [Job("bad/lock", misbehave, threading.Lock())])
+    assert None not in Runner(executor).run("good", [Job("good", misbehave, "not at all")])
 
 
 def test_unkept_results_are_computed_again(executor: Executor, expected: list[bytes | None]) -> None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from job_samples import make_data, misbehave, solve
 from robusttc.errors import UsageError
 from robusttc.jobs import Job, Runner, unpack
 from robusttc.jobs import ray as module
-from robusttc.jobs.job import Outcome, decode_outcome
+from robusttc.jobs.job import Outcome
 from robusttc.jobs.ray import RayExecutor, run_on_node
 from robusttc.version import __version__
 
@@ -34,16 +35,16 @@ def executor() -> Iterator[RayExecutor]:
     executor = RayExecutor(n_workers=2)
     assert executor.n_workers == 2
     yield executor
-    executor.submit(1, Job("compute", misbehave, "compute"), None, 60.0)
+    executor.submit(Job("compute", misbehave, "compute"), None, 60.0)
     executor.close()
     environment.undo()
 
 
-def collect(executor: RayExecutor, n_outcomes: int) -> dict[int, Outcome]:
-    found: dict[int, Outcome] = {}
+def collect(executor: RayExecutor, n_outcomes: int) -> dict[str, Outcome]:
+    found: dict[str, Outcome] = {}
     deadline = time.monotonic() + 60
     while len(found) < n_outcomes and time.monotonic() < deadline:
-        found |= {outcome.ticket: outcome for outcome in executor.wait(1.0)}
+        found |= {outcome.key: outcome for outcome in executor.wait(1.0)}
     assert len(found) == n_outcomes
     return found
 
@@ -89,13 +90,13 @@ def test_second_executor_uses_the_ray_that_is_there_and_leaves_it(executor: RayE
 
     with RayExecutor() as second:
         assert None not in Runner(second).run("good", [GOOD])
-        second.submit(2, Job("compute", misbehave, "compute"), None, 60.0)
+        second.submit(Job("compute", misbehave, "compute"), None, 60.0)
     assert ray.is_initialized()
     with pytest.raises(UsageError, match="has been closed"):
-        second.submit(3, GOOD, None, 60.0)
+        second.submit(GOOD, None, 60.0)
     # What it left in flight was ended: both processors are free again.
-    for ticket in (4, 5):
-        executor.submit(ticket, GOOD, None, 60.0)
+    for key in ("a", "b"):
+        executor.submit(replace(GOOD, key=key), None, 60.0)
     assert {outcome.kind for outcome in collect(executor, 2).values()} == {"done"}
 
 
@@ -120,10 +121,7 @@ def test_nodes_that_come_and_go_are_counted(executor: RayExecutor, monkeypatch: 
     assert executor.n_workers == 2
     counts = iter([{"CPU": 6.0}, {"memory": 1.0}])
     monkeypatch.setattr(ray, "cluster_resources", lambda: next(counts))
-    monkeypatch.setattr(executor, "_counted", (0.0, 2))
-    assert [executor.n_workers, executor.n_workers] == [6, 6]
-    executor._counted = (0.0, 6)
-    assert executor.n_workers == 1
+    assert [executor.n_workers, executor.n_workers] == [6, 1]
 
 
 def test_cluster_that_cannot_run_anything_is_refused(
@@ -143,23 +141,29 @@ def test_failures_outside_the_job_have_an_outcome(
 ) -> None:
     import ray
 
-    number = executor.share([1])
+    assert executor.n_workers == 2
     # Data that was lost on the way is no fault of the job: another attempt may find it.
-    executor._shared[number] = [ray.remote(misbehave).options(max_retries=0).remote(None, "exit")]
-    executor.submit(1, GOOD, number, 60.0)
+    lost = [ray.remote(misbehave).options(max_retries=0).remote(None, "exit")]
+    executor.submit(replace(GOOD, key="lost"), lost, 60.0)
     monkeypatch.setattr(module, "__version__", "0.0.0")
-    executor.submit(2, GOOD, None, 60.0)
+    executor.submit(replace(GOOD, key="other"), None, 60.0)
     found = collect(executor, 2)
-    assert found[1].kind == "died"
-    assert "WorkerCrashedError" in str(found[1].error)
-    assert found[2].kind == "raised"
-    assert "another version" in str(found[2].error)
-    executor.release(number)
+    assert found["lost"].kind == "died"
+    assert "WorkerCrashedError" in str(found["lost"].error)
+    assert found["other"].kind == "raised"
+    assert "another version" in str(found["other"].error)
 
 
 def test_node_with_another_version_is_refused() -> None:
     with pytest.raises(UsageError, match="another version of robusttc; got"):
-        run_on_node("0.0.0", 1, b"", None, {}, 60.0)
+        run_on_node("0.0.0", "a", b"", None, 60.0)
+
+
+class Reference:
+    """Stands for a reference of Ray to shared data."""
+
+    def hex(self) -> str:
+        return "new"
 
 
 def test_worker_without_ray_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,15 +172,12 @@ def test_worker_without_ray_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: dict[str, Any] = {"old": 1}
     monkeypatch.setattr(module, "_fetched", fetched)
     monkeypatch.setattr(ray, "get", lambda _: (pickle.dumps(make_data()), []))
-    pickled = pickle.dumps((solve, 1))
+    pickled = pickle.dumps(Job("a", solve, 1))
     for limit in (60.0, float("inf")):
-        packed = run_on_node(__version__, 7, pickled, "new", {"new": ["reference"]}, limit)
-        outcome = decode_outcome(packed)
-        assert outcome.ticket == 7
+        outcome = run_on_node(__version__, "a", pickled, [Reference()], limit)
+        assert outcome.key == "a"
         assert unpack(outcome.content or b"").values["number"] == 1
     assert list(fetched) == ["new"]
-    nonsense = decode_outcome(run_on_node(__version__, 1, b"nonsense", None, {}, 60.0))
-    assert "UnpicklingError" in str(nonsense.error)
 
 
 def test_lost_data_is_no_fault_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +188,4 @@ def test_lost_data_is_no_fault_of_the_job(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(ray, "get", lose)
     with pytest.raises(ray.exceptions.ObjectLostError):
-        run_on_node(__version__, 1, pickle.dumps((solve, 1)), "number", {"number": ["reference"]}, 60.0)
+        run_on_node(__version__, "a", b"", [Reference()], 60.0)

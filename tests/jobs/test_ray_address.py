@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import socket
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from robusttc.errors import UsageError
-from robusttc.jobs.ray import RayExecutor, check_address, import_ray, is_loopback, prepare_private_ray
+from robusttc.jobs.ray import RayExecutor, check_address, import_ray, is_loopback, prepare_environment
 
 OPEN = ["10.0.0.5:6379", "head.example.org:6379", "0.0.0.0:6379", "[2001:db8::1]:6379", "192.168.1.2:6379"]
 LOOPBACK = ["127.0.0.1:6379", "localhost:6379", "127.3.2.1:1", "[::1]:6379"]
@@ -76,7 +75,7 @@ def test_address_where_nobody_listens_is_refused_at_once() -> None:
         port = server.getsockname()[1]
     with (
         RayExecutor(f"127.0.0.1:{port}") as executor,
-        pytest.raises(UsageError, match=r"no Ray cluster can be reached.*refused.*unset RAY_ADDRESS"),
+        pytest.raises(UsageError, match=r"the Ray cluster does not answer.*refused.*unset RAY_ADDRESS"),
     ):
         executor.share(1)
 
@@ -84,30 +83,23 @@ def test_address_where_nobody_listens_is_refused_at_once() -> None:
 def test_private_ray_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     prepared: dict[str, str] = {}
     monkeypatch.setattr(os, "environ", prepared)
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     assert prepared["RAY_AUTH_MODE"] == "token"
     assert len(prepared["RAY_AUTH_TOKEN"]) == 64
     assert prepared["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
     assert prepared["RAY_USAGE_STATS_ENABLED"] == "0"
     token = prepared["RAY_AUTH_TOKEN"]
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     assert prepared["RAY_AUTH_TOKEN"] == token
     # Somebody who has a token of their own keeps it.
     prepared.clear()
     prepared["RAY_AUTH_TOKEN_PATH"] = str(tmp_path)
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     assert "RAY_AUTH_TOKEN" not in prepared
 
 
 def test_missing_ray_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any) -> Any:
-        if name == "ray":
-            raise ModuleNotFoundError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"Ray is not installed.*robusttc\[ray\]"):
         import_ray()
 

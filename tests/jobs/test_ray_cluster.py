@@ -15,7 +15,7 @@ from job_samples import MemoryStore
 
 from robusttc.errors import UsageError
 from robusttc.jobs import Job, Result, Runner, pack
-from robusttc.jobs.ray import RayExecutor, prepare_private_ray
+from robusttc.jobs.ray import RayExecutor, prepare_environment
 from robusttc.random import numpy_generator
 
 # Ray leaves files and processes to the garbage collector.
@@ -53,7 +53,7 @@ def make_data(notes: str = "") -> dict[str, Any]:
 def cluster() -> Iterator[Any]:
     environment = pytest.MonkeyPatch()
     environment.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-    prepare_private_ray()
+    prepare_environment(is_private=True)
     from ray.cluster_utils import Cluster
 
     cluster: Any = Cluster(

@@ -22,7 +22,7 @@ class Desk:
     def __init__(self, *, n_workers: int = 2, seed: int = 0, at_once: int = 1) -> None:
         self.n_workers, self.at_once = n_workers, at_once
         self.random = np.random.default_rng(seed)
-        self.in_flight: list[tuple[int, Job, Any]] = []
+        self.in_flight: list[tuple[Job, Any]] = []
         self.tried: list[str] = []
         self.limits: set[float] = set()
         self.n_shared = self.n_released = self.n_cancelled = self.most_in_flight = 0
@@ -38,8 +38,8 @@ class Desk:
         assert isinstance(reference, tuple)
         self.n_released += 1
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
-        self.in_flight.append((ticket, job, None if shared is None else shared[0]))
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
+        self.in_flight.append((job, None if shared is None else shared[0]))
         self.most_in_flight = max(self.most_in_flight, len(self.in_flight))
         self.limits.add(time_limit)
 
@@ -48,12 +48,12 @@ class Desk:
         self.before_wait()
         outcomes = []
         for _ in range(min(self.at_once, len(self.in_flight))):
-            ticket, job, shared = self.in_flight.pop(int(self.random.integers(len(self.in_flight))))
+            job, shared = self.in_flight.pop(int(self.random.integers(len(self.in_flight))))
             self.tried.append(job.key)
             if self.fate.get(job.key):
-                outcomes.append(Outcome(ticket, self.fate[job.key].pop(0), error="bad luck"))
+                outcomes.append(Outcome(job.key, self.fate[job.key].pop(0), error="bad luck"))
             else:
-                outcomes.append(run_job(ticket, job.function, job.argument, shared))
+                outcomes.append(run_job(job, shared))
         return outcomes
 
     def cancel(self) -> None:

@@ -32,10 +32,10 @@ def plant_little(n_tasks: int, random_state: int) -> PlantedTasks:
 class Interrupted(tiny_run.Inline):
     """Somebody presses Ctrl-C as soon as models are trained."""
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
         if job.key.startswith("multitask/"):
             raise KeyboardInterrupt
-        super().submit(ticket, job, shared, time_limit)
+        super().submit(job, shared, time_limit)
 
 
 @contextlib.contextmanager

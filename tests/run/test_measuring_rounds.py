@@ -34,10 +34,10 @@ class Dying(tiny_run.Inline):
         self.n_left = n_left
         self.done: list[str] = []
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
         self.n_left -= 1
         self.done.append(job.key)
-        super().submit(ticket, job, shared, time_limit)
+        super().submit(job, shared, time_limit)
 
     def is_dead(self) -> bool:
         return self.n_left <= 0

@@ -127,12 +127,10 @@ class Inline(InProcessExecutor):
         super().__init__()
         self.poison = poison
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
         """Queue a job, or another one in its place that fails."""
         assert time_limit > 0
-        super().submit(
-            ticket, replace(job, function=fail) if self.poison(job.key) else job, shared, time_limit
-        )
+        super().submit(replace(job, function=fail) if self.poison(job.key) else job, shared, time_limit)
 
 
 def fail(_shared: Any, _argument: Any) -> Result:

@@ -28,16 +28,13 @@ __all__ = [
     "Job",
     "Outcome",
     "Result",
-    "decode_outcome",
     "describe_error",
-    "encode_outcome",
-    "failed",
     "join_buffers",
     "limit_environment",
-    "limit_threads",
     "one_thread",
     "pack",
     "run_job",
+    "run_pickled",
     "split_buffers",
     "unpack",
 ]
@@ -87,32 +84,21 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """How one attempt at a job ended.
+    """How an attempt at a job ended.
 
-    Attributes
-    ----------
-    ticket
-        The number under which the job was submitted.
-    kind
-        ``done``; ``raised`` an error; ``died``: its worker ended before it was done; ``timeout``: it exceeded
-        its time limit and its worker was stopped.
-    content
-        The packed result of a job that is done, else None.
-    error
-        One line for people, of a job that is not done, else None.
-    exception
-        What the job raised, where that can be sent between processes, else None.
-    seconds, cpu_seconds, peak_bytes
-        Wall time, CPU time and largest memory of the worker so far, where they are known.
+    ``done``: `content` is the packed result. Otherwise `error` is one line for people: the job ``raised``
+    (`exception` is what, where that can be sent between processes), its worker ``died``, or it exceeded its
+    time limit and its worker was stopped (``timeout``).
     """
 
-    ticket: int
+    key: str
     kind: Literal["done", "raised", "died", "timeout"]
     content: bytes | None = None
     error: str | None = None
     exception: BaseException | None = None
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    # The largest memory of the worker so far.
     peak_bytes: int = 0
 
 
@@ -132,14 +118,9 @@ def pack(result: Result) -> bytes:
     from safetensors.numpy import save
 
     values = encode_json(dict(result.values), where="the result of a job")
-    arrays = {name: _contiguous(array) for name, array in sorted(result.arrays.items())}
+    found = {name: np.asarray(array) for name, array in sorted(result.arrays.items())}
+    arrays = {name: np.array(one, one.dtype.newbyteorder("<"), order="C") for name, one in found.items()}
     return bytes(save(arrays or {NO_ARRAYS: np.zeros(1, dtype=np.uint8)}, metadata={VALUES: values}))
-
-
-def _contiguous(array: Any) -> NDArray[Any]:
-    """Return a little-endian array in C order."""
-    found = np.asarray(array)
-    return np.array(found, dtype=found.dtype.newbyteorder("<"), order="C")
 
 
 def unpack(content: bytes, *, where: str = "a stored result") -> Result:
@@ -156,37 +137,53 @@ def unpack(content: bytes, *, where: str = "a stored result") -> Result:
     try:
         header_bytes = int.from_bytes(content[:8], "little")
         header = decode_json(content[8 : 8 + header_bytes].decode())
-        values = decode_json(header["__metadata__"][VALUES])
+        values = dict(decode_json(header["__metadata__"][VALUES]))
         loaded: Mapping[str, Any] = load(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise StoreError("a stored result is damaged", where=where, got=quote(error)) from error
-    if not isinstance(values, dict):
-        raise StoreError("a stored result is damaged", where=where, got=quote(values), expected="a mapping")
     # Copies: those of safetensors are read-only, which numba compiles as another type.
     return Result(values, {name: np.array(array) for name, array in loaded.items() if name != NO_ARRAYS})
 
 
-def run_job(ticket: int, function: Callable[[Any, Any], Result], argument: Any, shared: Any) -> Outcome:
-    """Call the function of a job and return its packed result or its error."""
+def run_job(job: Job, shared: Any) -> Outcome:
+    """Call the function of a job, with one thread, and return its packed result or its error."""
     start, cpu_start = time.perf_counter(), time.process_time()
     try:
-        outcome = Outcome(ticket, "done", pack(function(shared, argument)))
+        with one_thread():
+            outcome = Outcome(job.key, "done", pack(job.function(shared, job.argument)))
     except (Exception, SystemExit) as error:
-        outcome = failed(ticket, error)
+        outcome = _failed(job.key, error)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     return replace(outcome, seconds=seconds, cpu_seconds=cpu_seconds, peak_bytes=_peak_bytes())
 
 
-def failed(ticket: int, error: BaseException, *, prefix: str = "") -> Outcome:
-    """Return the outcome of a job that raised."""
-    return Outcome(ticket, "raised", error=f"{prefix}{describe_error(error)}", exception=error)
+def run_pickled(key: str, pickled: bytes, load_shared: Callable[[], Any]) -> Outcome:
+    """Run a job in a worker, and return an outcome that can be sent between processes."""
+    try:
+        job: Job = pickle.loads(pickled)  # noqa: S301 - from the process that started this one
+        shared = load_shared()
+    except Exception as error:  # whatever foreign modules and classes raise when they are restored
+        outcome = _failed(key, error)
+    else:
+        outcome = run_job(job, shared)
+    raised = outcome.exception
+    if raised is not None:
+        # A traceback cannot be pickled; a note can.
+        raised.add_note(f"In a worker:\n{''.join(traceback.format_exception(raised))}")
+        try:
+            pickle.loads(pickle.dumps(raised))  # noqa: S301 - pickled in this line
+        except Exception:  # whatever foreign classes raise
+            outcome = replace(outcome, exception=None)
+    return outcome
+
+
+def _failed(key: str, error: BaseException) -> Outcome:
+    return Outcome(key, "raised", error=describe_error(error), exception=error)
 
 
 def describe_error(error: BaseException) -> str:
     """Describe an error in one line, with the place in the code where it is not one of ours.
 
-    Examples
-    --------
     >>> describe_error(ValueError("out of range"))
     'ValueError: out of range'
     """
@@ -199,32 +196,6 @@ def describe_error(error: BaseException) -> str:
         return named
     last = frames[-1]
     return f"{named} ({Path(last.filename).name}:{last.lineno}, in {last.name})"
-
-
-def encode_outcome(outcome: Outcome) -> bytes:
-    """Pickle an outcome in a worker; an exception that cannot be pickled and restored is left out.
-
-    Pickles travel from a worker to the process that started it, over their own pipe, and no further.
-    """
-    error = outcome.exception
-    if error is not None:
-        # A traceback cannot be pickled; a note can.
-        error.add_note(f"In a worker:\n{''.join(traceback.format_exception(error))}")
-        try:
-            restored = pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled in this line
-        except Exception:  # whatever foreign classes raise
-            restored = None
-        if not isinstance(restored, BaseException):
-            outcome = replace(outcome, exception=None)
-    return pickle.dumps(outcome, protocol=5)
-
-
-def decode_outcome(content: bytes) -> Outcome:
-    """Return the outcome that a worker has pickled."""
-    outcome = pickle.loads(content)  # noqa: S301 - from a worker that this process has started
-    if not isinstance(outcome, Outcome):
-        raise TypeError(f"{type(outcome)} is not an outcome")
-    return outcome
 
 
 def split_buffers(data: Any) -> tuple[bytes, list[memoryview]]:
@@ -247,53 +218,35 @@ def join_buffers(head: bytes, buffers: list[Any]) -> Any:
 
 def limit_environment() -> None:
     """Let linear-algebra libraries that are loaded from now on start with one thread."""
-    for name in THREAD_VARIABLES:
-        os.environ[name] = "1"
-
-
-def limit_threads() -> None:
-    """Limit all loaded linear-algebra libraries to one thread, for good: the start of a job in a worker.
-
-    The number of threads decides in which order sums are rounded: one thread gives the same bits everywhere.
-    """
-    _limit_threads_once(len(sys.modules))
-
-
-@lru_cache(maxsize=1)
-def _limit_threads_once(_n_modules: int) -> None:
-    # Only after modules were loaded: scanning the libraries of the process takes 2 ms.
-    _thread_controller(_n_modules).limit(limits=1)
-    torch = _torch()
-    if torch is not None:
-        torch.set_num_threads(1)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit all loaded linear-algebra libraries to one thread inside the block."""
-    torch = _torch()
-    n_threads = None if torch is None else torch.get_num_threads()
+    """Limit all loaded linear-algebra libraries to one thread inside the block.
+
+    The number of threads decides in which order sums are rounded: one thread gives the same bits everywhere.
+    """
+    torch: Any = sys.modules.get("torch")
+    if not hasattr(torch, "set_num_threads"):  # not loaded, or not yet
+        torch = None
+    n_threads = torch and torch.get_num_threads()
     with _thread_controller(len(sys.modules)).limit(limits=1):
-        if torch is not None:
+        if torch:
             torch.set_num_threads(1)
         try:
             yield
         finally:
-            if torch is not None:
+            if torch:
                 torch.set_num_threads(n_threads)
 
 
 @lru_cache(maxsize=1)
 def _thread_controller(_n_modules: int) -> Any:
+    # Made again only after modules were loaded: scanning the libraries of the process takes 2 ms.
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _torch() -> Any:
-    torch = sys.modules.get("torch")
-    # A module that is being imported has no functions yet.
-    return torch if hasattr(torch, "set_num_threads") else None
 
 
 def _peak_bytes() -> int:

@@ -1,248 +1,136 @@
-"""Jobs in several processes of this machine, each with one thread of linear algebra.
+"""Jobs in several processes of this machine.
 
-Every worker is a pebble pool of one process. In a pool of several, the processes share a pipe and its locks:
-one that is killed while it holds a lock stalls the others, and it is not always known whose job is lost.
+Every worker has a pipe of its own, and a job is sent to a worker that is idle. So a worker that dies, or is
+killed after its time limit, costs one job, and it is always known which.
 
-Large shared arrays are written once to a file that all workers map copy-on-write: the memory is shared,
-arrays are writable (numba compiles read-only ones as another type), and no worker sees what another writes.
+Large shared arrays are written once to a file without a name, which ends with this process however it ends.
+All workers map it copy-on-write: the memory is shared, arrays are writable (numba compiles read-only ones as
+another type), and no worker sees what another writes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
-import math
 import mmap
+import multiprocessing
 import os
 import pickle
-import queue
 import signal
 import sys
 import tempfile
-import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from multiprocessing import resource_tracker
-from multiprocessing.context import SpawnContext, SpawnProcess
-from pathlib import Path
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import recv_handle, send_handle
 from typing import IO, Any, Self
 
-from pebble import ProcessExpired, ProcessPool
-
-from robusttc.errors import StoreError, UsageError
-from robusttc.jobs.job import (
-    Job,
-    Outcome,
-    decode_outcome,
-    encode_outcome,
-    failed,
-    join_buffers,
-    limit_environment,
-    limit_threads,
-    run_job,
-    split_buffers,
-)
+from robusttc.errors import UsageError
+from robusttc.files import explain_disk_errors
+from robusttc.jobs.job import Job, Outcome, join_buffers, limit_environment, run_pickled, split_buffers
 from robusttc.params import Integer, check_param
 
-__all__ = ["ProcessExecutor", "SharedFile"]
+__all__ = ["ProcessExecutor"]
 
 # A worker that is not ready by then never will be; importing takes a second or two on a busy machine.
 START_SECONDS = 120.0
 # Workers that end in a row before they are ready: the next one would, too.
 MAX_BAD_STARTS = 3
-# How long a worker may be gone before its job counts as lost, unless pebble reports it first.
-GRACE_SECONDS = 1.0
-# How long idle workers may take to clean up.
+# How long a worker may take to end by itself.
 STOP_SECONDS = 3.0
-PREFIX = "robusttc-shared-"
+# How often workers are looked at that may be gone or over their time limit.
+POLL_SECONDS = 0.1
 # Arrays begin at such addresses, as if they had been allocated.
 ALIGNMENT = 64
 # From <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
 
-
-@dataclass(frozen=True, slots=True)
-class SharedRef:
-    """Where shared data is: a file, and begin and length of the pickled head and of each array in it."""
-
-    path: str
-    spans: tuple[tuple[int, int], ...]
-
-    def open(self) -> Any:
-        """Read the data; large arrays are views of the mapped file."""
-        with Path(self.path).open("rb") as file:
-            memory = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        head, *buffers = [memory[begin : begin + size] for begin, size in self.spans]
-        return join_buffers(bytes(head), buffers)
+SPAWN = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
 
 
-class SharedFile:
-    """A file of shared data, locked so that `remove_stale` of other processes keeps it.
+class _SharedFile:
+    """Shared data on the side of the driver: large arrays in a file, the rest as a pickle in memory."""
 
-    Raises
-    ------
-    StoreError
-        If the file cannot be written.
-    """
-
-    def __init__(self, data: Any, folder: Path) -> None:
-        head, buffers = split_buffers(data)
-        self._file: IO[bytes] | None = None
-        path = str(folder)
-        spans = []
+    def __init__(self, data: Any) -> None:
+        self.head, buffers = split_buffers(data)
+        # Begin and length of each array in the file.
+        self.spans: list[tuple[int, int]] = []
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
-            self._file, path = _create_locked(folder)
-            for block in [memoryview(head), *buffers]:
-                self._file.seek(-self._file.tell() % ALIGNMENT, os.SEEK_CUR)
-                spans.append((self._file.tell(), block.nbytes))
-                self._file.write(block)
-            self._file.flush()
-        except OSError as error:
-            self.ref = SharedRef(path, ())
-            self.remove()
-            raise StoreError(
-                "data for the workers cannot be written",
-                where=path,
-                got=error.strerror or str(error),
-                todo="free space there, or choose another folder by the environment variable TMPDIR",
-            ) from error
-        self.ref = SharedRef(path, tuple(spans))
+            for block in buffers:
+                self.file.seek(-self.file.tell() % ALIGNMENT, os.SEEK_CUR)
+                self.spans.append((self.file.tell(), block.nbytes))
+                self.file.write(block)
+            self.file.flush()
+        except OSError:
+            self.close()
+            raise
 
-    def remove(self) -> None:
-        """Remove the file; processes that have mapped it keep what they see."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk: buffered bytes cannot be written
-                self._file.close()
-            self._file = None
-            Path(self.ref.path).unlink(missing_ok=True)
-
-
-def _create_locked(folder: Path) -> tuple[IO[bytes], str]:
-    while True:
-        number, path = tempfile.mkstemp(prefix=PREFIX, suffix=".bin", dir=folder)
-        file = os.fdopen(number, "w+b")
-        # Another process may have removed it as stale before it was locked.
-        if _try_lock(file) and Path(path).exists():
-            return file, path
-        file.close()
-
-
-def _try_lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed, or return False because another process holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def remove_stale(folder: Path) -> int:
-    """Remove the files of killed processes from a folder, and return their number."""
-    n_removed = 0
-    for path in folder.glob(f"{PREFIX}*.bin"):
-        # Files of other users cannot be opened; those of living processes are locked.
-        with contextlib.suppress(OSError), path.open("r+b") as file:
-            if _try_lock(file):
-                path.unlink()
-                n_removed += 1
-    return n_removed
-
-
-class _Context(SpawnContext):
-    """Starts processes (by spawn: a fork of a process with threads may hang) and knows the latest one."""
-
-    latest: SpawnProcess | None = None
-
-    def Process(self, **arguments: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
-        """Return a new process."""
-        self.latest = SpawnProcess(**arguments)
-        return self.latest
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk: buffered bytes cannot be written
+            self.file.close()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """A job in flight."""
+    """A job in flight, and the number of the shared data that it needs."""
 
-    ticket: int
+    key: str
     pickled: bytes
-    shared: SharedRef | None
+    shared: int | None
     time_limit: float
 
 
 class _Worker:
-    """A pool of one process, for as long as the process lives: first it starts, then it is idle or busy."""
+    """A process: first it starts, then it is idle or has an order."""
 
     def __init__(self) -> None:
-        self.context = _Context()
-        self.pool = ProcessPool(1, initializer=_prepare_worker, initargs=(os.getpid(),), context=self.context)
-        # Once it is ready; pebble starts another one when this one is gone.
-        self.process: SpawnProcess | None = None
-        self.future: Future[Any] | None = None
+        self.is_ready = False
         self.order: _Order | None = None
         self.since = time.monotonic()
-        self.gone_since = math.inf
-
-    @property
-    def is_ready(self) -> bool:
-        return self.process is not None
+        # The number of the shared data that it has.
+        self.shared: int | None = None
+        self.connection, other_end = SPAWN.Pipe()
+        self.process = SPAWN.Process(target=_work, args=(other_end, os.getpid()), daemon=True)
+        with other_end, _interrupts_blocked():
+            self.process.start()
 
     @property
     def is_idle(self) -> bool:
-        return self.is_ready and self.future is None
+        return self.is_ready and self.order is None
 
-    def stop(self) -> None:
-        """Begin to end the process: an idle one cleans up (semaphores of libraries), others are killed."""
-        self.pool.stop()  # type: ignore[no-untyped-call]
-        if self.process is not None and self.is_idle:
-            self.process.terminate()
+    def send(self, order: _Order, shared: dict[int, _SharedFile]) -> None:
+        """Send a job to the idle worker, and the shared data if it does not have it."""
+        self.order, self.since = order, time.monotonic()
+        if order.shared is None or order.shared == self.shared:
+            self.connection.send((order.key, order.pickled, order.shared, None))
+            return
+        new = shared[order.shared]
+        self.connection.send((order.key, order.pickled, order.shared, (new.head, new.spans)))
+        send_handle(self.connection, new.file.fileno(), self.process.pid)
+        self.shared = order.shared
+
+    def ask_to_end(self) -> None:
+        """Let an idle worker end by itself, cleaning up (semaphores of libraries); kill another one."""
+        if self.is_idle:
+            with contextlib.suppress(OSError):  # it is gone
+                self.connection.send(None)
         else:
-            self.kill()
+            self.process.kill()
 
-    def join(self) -> None:
-        """Wait until it has ended; before pebble closes its pipe, which would cut the cleaning up short."""
-        if self.process is not None:
-            self.process.join(STOP_SECONDS)
-        # With a limit: threads of a pool that an interrupt has left in disorder might never end.
-        ending = threading.Thread(target=self.pool.join, daemon=True)
-        ending.start()
-        ending.join(STOP_SECONDS)
-        self.kill()
-        for process in (self.process, self.context.latest):
-            if process is not None:
-                with contextlib.suppress(ValueError):  # closed already
-                    process.close()
-
-    def kill(self) -> None:
-        # Pebble may have started another process since this one was killed.
-        for process in (self.process, self.context.latest):
-            with contextlib.suppress(ValueError):  # closed already
-                if process is not None and process.pid is not None:
-                    process.kill()
-
-
-@dataclass(slots=True, eq=False)
-class _State:
-    """What is cleaned up when the executor is closed or forgotten."""
-
-    workers: list[_Worker] = field(default_factory=list)
-    files: dict[SharedRef, SharedFile] = field(default_factory=dict)
-
-    def close(self) -> None:
-        workers, self.workers = self.workers, []
-        for worker in workers:
-            worker.stop()
-        for worker in workers:
-            worker.join()
-        for file in self.files.values():
-            file.remove()
-        self.files.clear()
+    def end(self, seconds: float = 0.0) -> int:
+        """Wait so long for the process to end by itself, then kill it; return its exit code."""
+        self.process.join(seconds)
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+        return self.process.exitcode or 0
 
 
 class ProcessExecutor:
@@ -256,9 +144,6 @@ class ProcessExecutor:
     ----------
     n_workers
         How many processes run at the same time.
-    scratch
-        A folder for shared data; None takes that of the system for temporary files. What killed processes
-        have left there is removed.
 
     Examples
     --------
@@ -267,88 +152,73 @@ class ProcessExecutor:
     2
     """
 
-    def __init__(self, n_workers: int, *, scratch: Path | None = None) -> None:
+    def __init__(self, n_workers: int) -> None:
         check_param("n_workers", n_workers, Integer(1))
         self.n_workers = n_workers
-        self.scratch = Path(tempfile.gettempdir()) if scratch is None else scratch
-        remove_stale(self.scratch)
-        self._state = _State()
-        # Held for short times only, never while threads of a pool are joined: they take it, too.
-        self._lock = threading.RLock()
+        self._workers: list[_Worker] = []
+        self._numbers = count()
+        self._shared: dict[int, _SharedFile] = {}
         self._backlog: deque[_Order] = deque()
-        # Jobs in flight; those that are cancelled are not among them.
-        self._orders: set[_Order] = set()
-        # What pebble's threads report: a packed outcome, or why a worker is lost.
-        self._events: queue.SimpleQueue[tuple[_Worker, _Order | None, bytes | BaseException]]
-        self._events = queue.SimpleQueue()
         self._outcomes: list[Outcome] = []
         self._n_bad_starts = 0
         # Also when nobody closes it: at the end of the program.
-        self._finalizer = weakref.finalize(self, self._state.close)
+        self._finalizer = weakref.finalize(self, _end_all, self._workers, self._shared)
 
-    def share(self, data: object) -> SharedRef:
-        """Write data once for all workers."""
+    def share(self, data: Any) -> int:
+        """Write data once for all workers; a StoreError is raised if the disk is full."""
         self._check_open()
-        file = SharedFile(data, self.scratch)
-        with self._lock:
-            self._state.files[file.ref] = file
-        return file.ref
+        number = next(self._numbers)
+        what = "data for the workers cannot be written to the folder for temporary files (TMPDIR)"
+        with explain_disk_errors(what, tempfile.gettempdir()):
+            self._shared[number] = _SharedFile(data)
+        return number
 
-    def release(self, reference: SharedRef) -> None:
-        """Remove shared data; workers unmap it with their next job."""
-        with self._lock:
-            file = self._state.files.pop(reference, None)
-        if file is not None:
-            file.remove()
+    def release(self, reference: int) -> None:
+        """Free shared data; workers unmap it when they get other data."""
+        if reference in self._shared:
+            self._shared.pop(reference).close()
 
-    def submit(self, ticket: int, job: Job, shared: SharedRef | None, time_limit: float) -> None:
+    def submit(self, job: Job, shared: int | None, time_limit: float) -> None:
         """Queue a job; see `robusttc.jobs.runner.Executor`."""
         self._check_open()
-        try:
-            pickled = pickle.dumps((job.function, job.argument), protocol=5)
-        except Exception as error:  # whatever the argument's classes raise: the job cannot be run
-            self._outcomes.append(failed(ticket, error, prefix="the job cannot be sent to a worker: "))
-            return
-        order = _Order(ticket, pickled, shared, time_limit)
-        with self._lock:
-            self._orders.add(order)
-            self._backlog.append(order)
-            self._dispatch()
+        self._backlog.append(_Order(job.key, pickle.dumps(job, protocol=5), shared, time_limit))
 
     def wait(self, timeout: float) -> list[Outcome]:
-        """Return the outcomes that have arrived, or wait at most `timeout` seconds for one.
-
-        Raises
-        ------
-        UsageError
-            If workers cannot be started.
-        """
+        """Return the outcomes that have arrived; a UsageError is raised if no worker can be started."""
         deadline = time.monotonic() + timeout
         while True:
-            self._take_events(0.0 if self._outcomes else max(0.0, deadline - time.monotonic()))
-            self._check_workers()
-            with self._lock:
-                self._dispatch()
+            self._dispatch()
+            seconds = 0.0 if self._outcomes else min(POLL_SECONDS, max(0.0, deadline - time.monotonic()))
+            ready = wait([worker.connection for worker in self._workers], seconds)
+            for worker in list(self._workers):
+                if worker.connection in ready:
+                    self._receive(worker)
+                else:
+                    self._check(worker)
             if self._outcomes or time.monotonic() >= deadline:
+                self._dispatch()
                 outcomes, self._outcomes = self._outcomes, []
                 return outcomes
 
     def cancel(self) -> None:
         """Forget all jobs; workers that are running one are killed, and replaced when there is work."""
-        with self._lock:
-            self._backlog.clear()
-            self._orders.clear()
-            self._outcomes.clear()
-            for worker in self._state.workers:
-                if worker.order is not None:
-                    worker.kill()
+        self._backlog.clear()
+        self._outcomes.clear()
+        busy = [worker for worker in self._workers if not worker.is_idle]
+        for worker in busy:
+            self._workers.remove(worker)
+            worker.end()
 
     def close(self) -> None:
-        """Stop all workers and remove shared data; jobs in flight are lost."""
-        with self._lock:
-            self._backlog.clear()
-            self._orders.clear()
+        """Stop all workers and free shared data; jobs in flight are lost."""
+        self._backlog.clear()
         self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
@@ -356,98 +226,54 @@ class ProcessExecutor:
 
     def _dispatch(self) -> None:
         """Send jobs to idle workers, and start workers as far as there are jobs for them."""
-        workers = self._state.workers
-        for worker in workers:
+        for worker in list(self._workers):
             if self._backlog and worker.is_idle:
-                self._send_job(worker)
-        n_starting = sum(not worker.is_ready for worker in workers)
-        for _ in range(min(len(self._backlog) - n_starting, self.n_workers - len(workers))):
-            worker = _Worker()
-            workers.append(worker)
-            with _interrupts_blocked():
-                # What goes wrong before this is done is no failure of a job.
-                self._schedule(worker, _load_modules, (), None)
+                order = self._backlog.popleft()
+                try:
+                    worker.send(order, self._shared)
+                except OSError:  # it died while it was idle
+                    self._backlog.appendleft(order)
+                    self._workers.remove(worker)
+                    worker.end()
+        n_starting = sum(not worker.is_ready for worker in self._workers)
+        for _ in range(min(len(self._backlog) - n_starting, self.n_workers - len(self._workers))):
+            self._workers.append(_Worker())
 
-    def _send_job(self, worker: _Worker) -> None:
-        worker.order = order = self._backlog.popleft()
-        paths = tuple(ref.path for ref in self._state.files)
-        limit = None if order.time_limit == math.inf else order.time_limit
+    def _receive(self, worker: _Worker) -> None:
+        """Take what a worker has sent: that it is ready, or how its job ended."""
         try:
-            self._schedule(worker, _run_in_worker, (order.ticket, order.pickled, order.shared, paths), limit)
-        except RuntimeError as error:  # it died while it was idle
-            worker.order, worker.future = None, Future()
-            self._backlog.appendleft(order)
-            self._events.put((worker, None, error))
+            outcome: Outcome | None = worker.connection.recv()
+        except (EOFError, OSError):
+            self._lose(worker)
+            return
+        worker.order = None
+        if outcome is None:
+            worker.is_ready, self._n_bad_starts = True, 0
+        else:
+            self._outcomes.append(outcome)
 
-    def _schedule(
-        self, worker: _Worker, function: Any, arguments: tuple[Any, ...], limit: float | None
-    ) -> None:
-        worker.since = time.monotonic()
-        worker.future = worker.pool.schedule(function, args=arguments, timeout=limit)
-        worker.future.add_done_callback(partial(self._on_done, worker))
+    def _check(self, worker: _Worker) -> None:
+        """Find a worker that takes too long, or is gone while a child of it holds its pipe open."""
+        limit = START_SECONDS if not worker.is_ready else worker.order.time_limit if worker.order else None
+        if limit is not None and time.monotonic() - worker.since > limit:
+            self._lose(worker, limit)
+        elif not worker.process.is_alive() and not worker.connection.poll():
+            self._lose(worker)
 
-    def _on_done(self, worker: _Worker, future: Future[Any]) -> None:
-        """Take the outcome of a worker and send it the next job at once; called by a thread of pebble."""
-        with self._lock:
-            order, error = worker.order, future.exception()
-            if error is not None:
-                self._events.put((worker, order, error))
-                return
-            worker.order = worker.future = None
-            if order is None:
-                worker.process, self._n_bad_starts = worker.context.latest, 0
-            else:
-                self._events.put((worker, order, future.result()))
-            if self._backlog:
-                self._send_job(worker)
-
-    def _take_events(self, timeout: float) -> None:
-        with contextlib.suppress(queue.Empty):
-            event = self._events.get(timeout=timeout) if timeout > 0 else self._events.get_nowait()
-            while True:
-                self._take_event(*event)
-                event = self._events.get_nowait()
-
-    def _take_event(self, worker: _Worker, order: _Order | None, found: bytes | BaseException) -> None:
-        if isinstance(found, BaseException):
-            self._lose(worker, order, found)
-        elif order in self._orders:
-            self._orders.discard(order)
-            self._outcomes.append(decode_outcome(found))
-
-    def _check_workers(self) -> None:
-        """Find workers that are gone or never come, which pebble does not report."""
-        now = time.monotonic()
-        for worker in list(self._state.workers):
-            if not worker.is_ready and now - worker.since > START_SECONDS:
-                self._lose(worker, None, TimeoutError(f"was not ready after {START_SECONDS:g} s"))
-            elif worker.order is not None and worker.process is not None and not worker.process.is_alive():
-                # For instance one that has ended with code 0, or before pebble knew what it was running.
-                worker.gone_since = min(worker.gone_since, now)
-                if now - worker.gone_since > GRACE_SECONDS:
-                    self._lose(worker, worker.order, BrokenProcessPool())
-
-    def _lose(self, worker: _Worker, order: _Order | None, error: BaseException) -> None:
-        """Give up a worker, and report the job that it was running."""
-        with self._lock:
-            if worker not in self._state.workers:
-                return
-            self._state.workers.remove(worker)
-        how = _describe_end(worker, error)
-        # Its pipe may hold half a message, so the pool goes with the process.
-        worker.stop()
-        worker.join()
-        if order in self._orders and order is not None:
-            self._orders.discard(order)
-            seconds = time.monotonic() - worker.since
-            if isinstance(error, TimeoutError):
-                message = f"not done after its time limit of {order.time_limit:g} s"
-                self._outcomes.append(Outcome(order.ticket, "timeout", error=message, seconds=seconds))
-            else:
-                message = f"the worker process {how}"
-                self._outcomes.append(Outcome(order.ticket, "died", error=message, seconds=seconds))
+    def _lose(self, worker: _Worker, limit: float | None = None) -> None:
+        """Give up a worker that is gone, or has exceeded a time limit, and report its job."""
+        self._workers.remove(worker)
+        seconds = time.monotonic() - worker.since
+        code = worker.end(STOP_SECONDS if limit is None else 0.0)
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        if worker.order is not None and limit is not None:
+            error = f"not done after its time limit of {limit:g} s"
+            self._outcomes.append(Outcome(worker.order.key, "timeout", error=error, seconds=seconds))
+        elif worker.order is not None:
+            error = f"the worker process {how}"
+            self._outcomes.append(Outcome(worker.order.key, "died", error=error, seconds=seconds))
         elif not worker.is_ready:
-            self._count_bad_start(how)
+            self._count_bad_start(how if limit is None else f"was not ready after {limit:g} s")
 
     def _count_bad_start(self, how: str) -> None:
         self._n_bad_starts += 1
@@ -459,30 +285,21 @@ class ProcessExecutor:
                 "otherwise look at what they wrote to the error output, or work without workers",
             )
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _describe_end(worker: _Worker, error: BaseException) -> str:
-    """Describe why a worker is lost."""
-    process = worker.process or worker.context.latest
-    code = None if process is None else process.exitcode
-    if isinstance(error, ProcessExpired):
-        code = error.exitcode
-    elif not isinstance(error, BrokenProcessPool):
-        return str(error) or type(error).__name__
-    return f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+def _end_all(workers: list[_Worker], shared: dict[int, _SharedFile]) -> None:
+    for worker in workers:
+        worker.ask_to_end()
+    for worker in workers:
+        worker.end(STOP_SECONDS)
+    workers.clear()
+    for file in shared.values():
+        file.close()
+    shared.clear()
 
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Keep Ctrl-C from processes and threads that are started in the block: it is for the driver to decide.
-
-    A worker ignores it, but only once it runs.
-    """
+    """Keep Ctrl-C from a process that is started in the block; it ignores it, but only once it runs."""
     # It unblocks them when it is started, so it comes first.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -492,37 +309,34 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-# In a worker: shared data by file, opened once.
-_opened: dict[str, Any] = {}
-
-
-def _prepare_worker(parent: int) -> None:
-    """Make this process end with its parent, and load libraries with one thread."""
+def _work(connection: Connection, parent: int) -> None:
+    """Run jobs in a worker until it is told to end, or its parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the driver to decide
     limit_environment()
     if sys.platform == "linux":
         # At once, also inside a long computation; elsewhere when it is idle or has a result to send.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before
-            os._exit(1)
-
-
-def _load_modules() -> None:
-    """Load what every job needs: it should not count as the time of the first one."""
+            return
+    # What every job needs should not count as the time of the first one.
     import safetensors.numpy  # noqa: F401
 
-    limit_threads()
+    # Functions that return the shared data of a job: none, or the latest by its number.
+    shared: dict[int | None, Callable[[], Any]] = {None: lambda: None}
+    with contextlib.suppress(EOFError, ConnectionError):
+        connection.send(None)
+        while (message := connection.recv()) is not None:
+            key, pickled, number, content = message
+            if content is not None:
+                shared = {None: shared[None], number: _map_shared(connection, *content)}
+            connection.send(run_pickled(key, pickled, shared[number]))
 
 
-def _run_in_worker(ticket: int, pickled: bytes, shared: SharedRef | None, paths: tuple[str, ...]) -> bytes:
-    """Run a job and return its packed outcome; `paths` are the files that are still needed."""
-    for path in _opened.keys() - set(paths):
-        del _opened[path]
+def _map_shared(connection: Connection, head: bytes, spans: list[tuple[int, int]]) -> Callable[[], Any]:
+    """Map the file that comes over the connection; the data is restored when the first job needs it."""
+    handle = recv_handle(connection)
     try:
-        function, argument = pickle.loads(pickled)  # noqa: S301 - from the parent, over its own pipe
-        if shared is not None and shared.path not in _opened:
-            _opened[shared.path] = shared.open()
-    except Exception as error:  # whatever the modules of the job raise when they are imported
-        return encode_outcome(failed(ticket, error))
-    limit_threads()
-    data = None if shared is None else _opened[shared.path]
-    return encode_outcome(run_job(ticket, function, argument, data))
+        memory = memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_COPY) if spans else b"")
+    finally:
+        os.close(handle)
+    return cache(lambda: join_buffers(head, [memory[begin : begin + size] for begin, size in spans]))

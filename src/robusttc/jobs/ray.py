@@ -8,18 +8,17 @@ the loopback interface alone, and its token is known to this process and its chi
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import ipaddress
 import math
 import os
-import pickle
 import secrets
 import socket
 import time
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -29,30 +28,32 @@ from robusttc.jobs.job import (
     Job,
     Outcome,
     Result,
-    decode_outcome,
     describe_error,
-    encode_outcome,
-    failed,
     join_buffers,
     limit_environment,
-    limit_threads,
-    run_job,
+    run_pickled,
     split_buffers,
 )
 from robusttc.params import Integer, Nothing, check_param
 from robusttc.version import __version__
 
-__all__ = ["RayExecutor", "check_address", "import_ray", "is_loopback", "prepare_private_ray", "run_on_node"]
+__all__ = ["RayExecutor", "check_address", "import_ray", "is_loopback", "prepare_environment", "run_on_node"]
 
-# How long the number of processors of a cluster is trusted; nodes come and go.
-RECOUNT_SECONDS = 5.0
 # Starting the first worker takes a second; a cluster may have to start a node for it.
 TRY_SECONDS = 300.0
 CONNECT_SECONDS = 5.0
 # Ray puts whole tracebacks into its errors, with the reason last.
 MAX_ERROR_CHARACTERS = 500
-# Addresses by which Ray finds a cluster itself; where that is, is known afterwards.
-FOUND_BY_RAY = ("auto",)
+# The address by which Ray finds a cluster itself; where that is, is known afterwards.
+AUTO = "auto"
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray prints every lost worker to the standard output, which belongs to the commands.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
+    # It would hide graphics cards from a job that asks for none.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
 
 
 class RayExecutor:
@@ -69,11 +70,6 @@ class RayExecutor:
         used as it is.
     n_workers
         How many jobs a private Ray runs at the same time; None for one per core. A cluster decides itself.
-
-    Raises
-    ------
-    UsageError
-        If Ray is not installed, or the address cannot or must not be used.
     """
 
     def __init__(self, address: str | None = None, *, n_workers: int | None = None) -> None:
@@ -83,61 +79,42 @@ class RayExecutor:
         if self.address is not None:
             check_address(self.address)
         self._module: ModuleType | None = None
-        self._is_ours = False
-        self._is_closed = False
+        self._is_ours = self._is_closed = False
         self._task: Any = None
-        # References to shared data by number, each in a list: Ray would fetch a bare one before it is known
-        # whether a worker has it already.
-        self._shared: dict[str, list[Any]] = {}
-        # Ticket, start and time limit of the jobs that Ray has.
-        self._in_flight: dict[Any, tuple[int, float, float]] = {}
-        self._failed: list[Outcome] = []
-        self._counted = (0.0, 1)
+        # Key, start and time limit of the jobs that Ray has.
+        self._in_flight: dict[Any, tuple[str, float, float]] = {}
 
     @property
     def n_workers(self) -> int:
-        """How many processors the cluster has now."""
-        counted, number = self._counted
-        if time.monotonic() - counted > RECOUNT_SECONDS:
-            number = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-            self._counted = time.monotonic(), number
-        return number
+        """How many processors the cluster has now; nodes come and go."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def share(self, data: Any) -> str:
+    def share(self, data: Any) -> list[Any]:
         """Put data into Ray's object store; each worker process fetches it once."""
         head, buffers = split_buffers(data)
         arrays = [np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers]
-        # No two drivers of a cluster have the same numbers.
-        number = uuid.uuid4().hex
-        self._shared[number] = [self._ray.put((head, arrays))]
-        return number
+        # In a list: Ray would fetch a bare reference before it is known whether a worker has the data.
+        return [self._ray.put((head, arrays))]
 
-    def release(self, reference: str) -> None:
-        """Free shared data that no job in flight needs."""
-        self._shared.pop(reference, None)
+    def release(self, reference: list[Any]) -> None:
+        """Free shared data: Ray does, once nobody has the reference."""
+        reference.clear()
 
-    def submit(self, ticket: int, job: Job, shared: str | None, time_limit: float) -> None:
+    def submit(self, job: Job, shared: list[Any] | None, time_limit: float) -> None:
         """Queue a job; see `robusttc.jobs.runner.Executor`."""
-        ray = self._ray
-        try:
-            # Ray's own pickle also takes functions of a script.
-            pickled = ray.cloudpickle.dumps((job.function, job.argument))
-        except Exception as error:  # whatever the argument's classes raise: the job cannot be run
-            self._failed.append(failed(ticket, error, prefix="the job cannot be sent to a worker: "))
-            return
-        reference = self._task.remote(__version__, ticket, pickled, shared, dict(self._shared), time_limit)
-        self._in_flight[reference] = (ticket, time.monotonic(), time_limit)
+        # Ray's own pickle also takes functions of a script.
+        pickled = self._ray.cloudpickle.dumps(job)
+        reference = self._task.remote(__version__, job.key, pickled, shared, time_limit)
+        self._in_flight[reference] = (job.key, time.monotonic(), time_limit)
 
     def wait(self, timeout: float) -> list[Outcome]:
         """Return the outcomes that have arrived, or wait at most `timeout` seconds for one."""
-        outcomes, self._failed = self._failed, []
         references = list(self._in_flight)
         if not references:
-            return outcomes
-        ray = self._ray
-        ray.wait(references, num_returns=1, timeout=0.0 if outcomes else timeout)
-        ready, _ = ray.wait(references, num_returns=len(references), timeout=0.0)
-        return outcomes + [self._outcome(reference) for reference in ready]
+            return []
+        self._ray.wait(references, num_returns=1, timeout=timeout)
+        ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0.0)
+        return [self._outcome(reference) for reference in ready]
 
     def cancel(self) -> None:
         """Forget all jobs, and stop the workers that run them."""
@@ -145,14 +122,12 @@ class RayExecutor:
             for reference in self._in_flight:
                 self._module.cancel(reference, force=True)
         self._in_flight.clear()
-        self._failed.clear()
 
     def close(self) -> None:
         """Stop jobs in flight, and the connection (and the private Ray) if it was made here."""
         self.cancel()
         self._is_closed = True
         self._module = None
-        self._shared.clear()
         if self._is_ours:
             self._is_ours = False
             import_ray().shutdown()
@@ -173,10 +148,7 @@ class RayExecutor:
         return self._module
 
     def _connect(self) -> ModuleType:
-        if self.address is None:
-            prepare_private_ray()
-        else:
-            _silence_ray()
+        prepare_environment(is_private=self.address is None)
         ray = import_ray()
         if not ray.is_initialized():
             self._is_ours = True
@@ -193,30 +165,28 @@ class RayExecutor:
     def _start(self, ray: ModuleType) -> None:
         quiet = {"log_to_driver": False, "configure_logging": False}
         if self.address is None:
-            ray.init(
-                address="local",
-                num_cpus=self.n_private or os.cpu_count() or 1,
-                include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-                **quiet,
-            )
+            n_workers = self.n_private or os.cpu_count() or 1
+            loopback = {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
+            ray.init(address="local", num_cpus=n_workers, **loopback, **quiet)
             return
-        _check_reachable(self.address)
         try:
+            if self.address != AUTO:  # in seconds; Ray itself would try for minutes
+                socket.create_connection(_split_address(self.address), timeout=CONNECT_SECONDS).close()
             ray.init(address=self.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise UsageError(
                 "the Ray cluster does not answer",
                 where="RAY_ADDRESS",
                 got=f"{quote(self.address)}: {describe_error(error)}",
-                todo="check that its nodes have the same versions of Ray and Python, and the same token",
+                todo="check that it was started with `ray start --head`, with the same versions of Ray and "
+                "Python and the same token, or unset RAY_ADDRESS to use this machine alone",
             ) from error
 
     def _try_out(self, ray: ModuleType) -> None:
         """Run an empty job: better one error now than that every job fails later for the same reason."""
         try:
-            pickled = ray.cloudpickle.dumps((_do_nothing, None))
-            ray.get(self._task.remote(__version__, 0, pickled, None, {}, math.inf), timeout=TRY_SECONDS)
+            pickled = ray.cloudpickle.dumps(Job("", _do_nothing))
+            ray.get(self._task.remote(__version__, "", pickled, None, math.inf), timeout=TRY_SECONDS)
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None) or error
             raise UsageError(
@@ -228,41 +198,32 @@ class RayExecutor:
 
     def _outcome(self, reference: Any) -> Outcome:
         """Return how a job ended."""
-        ticket, started, time_limit = self._in_flight.pop(reference)
+        key, started, time_limit = self._in_flight.pop(reference)
         exceptions = self._ray.exceptions
         seconds = time.monotonic() - started
         try:
-            return decode_outcome(self._ray.get(reference))
+            outcome: Outcome = self._ray.get(reference)
+            return outcome
         except exceptions.RayTaskError as error:
             # Raised outside the job: data was lost, or this node cannot run our jobs.
-            kind: Literal["died", "raised"]
-            kind = "died" if isinstance(error.cause, exceptions.RayError) else "raised"
-            return Outcome(ticket, kind, error=describe_error(error.cause)[-MAX_ERROR_CHARACTERS:])
+            is_lost = isinstance(error.cause, exceptions.RayError)
+            message = describe_error(error.cause)[-MAX_ERROR_CHARACTERS:]
+            return Outcome(key, "died" if is_lost else "raised", error=message)
         except exceptions.RayError as error:
             if seconds >= time_limit:
                 message = f"not done after its time limit of {time_limit:g} s"
-                return Outcome(ticket, "timeout", error=message, seconds=seconds)
+                return Outcome(key, "timeout", error=message, seconds=seconds)
             message = f"the Ray worker was lost: {describe_error(error)}"
-            return Outcome(ticket, "died", error=message, seconds=seconds)
-
-
-# On a node: shared data of this process by number; only what the last job said is still needed.
-_fetched: dict[str, Any] = {}
+            return Outcome(key, "died", error=message, seconds=seconds)
 
 
 def run_on_node(
-    version: str,
-    ticket: int,
-    pickled: bytes,
-    number: str | None,
-    references: dict[str, list[Any]],
-    time_limit: float,
-) -> bytes:
-    """Run a job in a Ray worker and return its packed outcome.
+    version: str, key: str, pickled: bytes, reference: list[Any] | None, time_limit: float
+) -> Outcome:
+    """Run a job in a Ray worker; a node with another version of the package is refused.
 
-    `pickled` is its function and argument: Ray itself transports pickles, and whoever reaches it can run
-    code, hence `check_address`. `number` is the shared data that it needs, `references` all that is still
-    needed. A node with another version of the package is refused: its results might differ.
+    The job is pickled: Ray itself transports pickles, and whoever reaches it can run code, hence
+    `check_address`.
     """
     if version != __version__:
         raise UsageError(
@@ -273,27 +234,23 @@ def run_on_node(
         )
     limit_environment()
     with _ended_after(time_limit):
-        try:
-            function, argument = pickle.loads(pickled)  # noqa: S301 - see above
-            shared = None if number is None else _fetch(number, references)
-        except Exception as error:  # whatever the modules of the job raise when they are imported
-            from ray.exceptions import RayError
-
-            if isinstance(error, RayError):  # data that was lost on the way is no fault of the job
-                raise
-            return encode_outcome(failed(ticket, error))
-        limit_threads()
-        return encode_outcome(run_job(ticket, function, argument, shared))
+        # Outside the job: data that was lost on the way is no fault of it.
+        shared = None if reference is None else _fetch(reference[0])
+        return run_pickled(key, pickled, lambda: shared)
 
 
-def _fetch(number: str, references: dict[str, list[Any]]) -> Any:
-    """Return shared data, fetched once per process, and drop what is not needed any more."""
-    for old in _fetched.keys() - references.keys():
-        del _fetched[old]
+# On a node: the shared data of the last job that needed any, by its number in Ray.
+_fetched: dict[str, Any] = {}
+
+
+def _fetch(reference: Any) -> Any:
+    """Return shared data, fetched once per process."""
+    number = reference.hex()
     if number not in _fetched:
         import ray
 
-        head, arrays = ray.get(references[number][0])
+        head, arrays = ray.get(reference)
+        _fetched.clear()
         # Copies, once per process: those of Ray are read-only, which numba compiles as another type.
         _fetched[number] = join_buffers(head, [np.array(array).data for array in arrays])
     return _fetched[number]
@@ -313,36 +270,30 @@ def _ended_after(seconds: float) -> Iterator[None]:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _do_nothing(shared: Any, argument: Any) -> Result:
+def _do_nothing(_shared: Any, _argument: Any) -> Result:
     """Return an empty result: a job to find out whether jobs can be run at all."""
-    del shared, argument
     return Result()
 
 
 def import_ray() -> ModuleType:
-    """Import Ray, which few people need.
-
-    Raises
-    ------
-    UsageError
-        If it is not installed.
-    """
+    """Import Ray, which few people need; a UsageError says how to install it."""
     try:
-        import ray
+        return importlib.import_module("ray")
     except ModuleNotFoundError as error:
         raise UsageError(
             "Ray is not installed", todo="install it with `pip install 'robusttc[ray]'`, or work without it"
         ) from error
-    found: ModuleType = ray
-    return found
 
 
-def prepare_private_ray() -> None:
-    """Set the environment for a private Ray; before Ray is imported, which reads some of it once."""
+def prepare_environment(*, is_private: bool) -> None:
+    """Set environment variables for Ray; before it is imported, because it reads some of them once."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    if not is_private:
+        return
     # The only way to hold Ray to the loopback interface: it takes "127.0.0.1" for the machine's own address
     # and listens on all interfaces. On macOS this is its default.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    _silence_ray()
     if "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         # Otherwise Ray would write one to the home folder, readable by everyone.
@@ -350,33 +301,12 @@ def prepare_private_ray() -> None:
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
-def _silence_ray() -> None:
-    """Let Ray send no usage statistics, print nothing, and leave variables of graphics cards alone."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # It prints every lost worker to the standard output, which belongs to the commands.
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
-
 def check_address(address: str) -> None:
-    """Refuse an address that cannot or must not be used.
+    """Refuse what is not ``host:port`` or ``auto``, and another machine without token authentication.
 
-    Parameters
-    ----------
-    address
-        ``host:port`` of a cluster's head node, or ``auto``.
-
-    Raises
-    ------
-    UsageError
-        If it is no such address, or on another machine without token authentication.
-
-    Examples
-    --------
     >>> check_address("127.0.0.1:6379")
     """
-    if address in FOUND_BY_RAY or is_loopback(_split_address(address)[0]):
+    if address == AUTO or is_loopback(_split_address(address)[0]):
         return
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
         return
@@ -390,43 +320,23 @@ def check_address(address: str) -> None:
     )
 
 
-def _check_reachable(address: str) -> None:
-    """Refuse an address where nobody listens, in seconds; Ray itself would try for minutes."""
-    if address in FOUND_BY_RAY:
-        return
-    try:
-        socket.create_connection(_split_address(address), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        raise UsageError(
-            "no Ray cluster can be reached",
-            where="RAY_ADDRESS",
-            got=f"{quote(address)} ({error.strerror or error})",
-            todo="start it with `ray start --head`, or unset RAY_ADDRESS to use this machine alone",
-        ) from error
-
-
 def _split_address(address: str) -> tuple[str, int]:
     """Return host and port of an address."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(f"//{address}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if host is None or port is None or parts.netloc != address:
-        raise UsageError(
-            "the address of a Ray cluster cannot be used",
-            where="RAY_ADDRESS",
-            got=quote(address),
-            expected="host:port of its head node, for instance 127.0.0.1:6379; or auto",
-        )
-    return host, port
+        if parts.hostname is not None and parts.port is not None and parts.netloc == address:
+            return parts.hostname, parts.port
+    raise UsageError(
+        "the address of a Ray cluster cannot be used",
+        where="RAY_ADDRESS",
+        got=quote(address),
+        expected="host:port of its head node, for instance 127.0.0.1:6379; or auto",
+    )
 
 
 def is_loopback(host: str) -> bool:
     """Return whether a host is this machine's loopback interface.
 
-    Examples
-    --------
     >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.5")
     (True, True, False)
     """

@@ -7,15 +7,13 @@ on and another job submitted in its place, so a killed process loses no more tha
 from __future__ import annotations
 
 import copy
-import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from robusttc.errors import UsageError, WorkError, quote
-from robusttc.jobs.job import Job, Outcome, Result, one_thread, run_job, unpack
+from robusttc.jobs.job import Job, Outcome, Result, run_job, unpack
 from robusttc.params import Integer, check_param
 from robusttc.progress import Progress, report
 
@@ -48,7 +46,7 @@ class Stopped(BaseException):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinishedJob:
-    """A finished job, as the store gets it; `outcome` has the packed result and what it has cost."""
+    """A finished job, as the store gets it; `outcome` has the packed result and its costs."""
 
     stage: str
     key: str
@@ -94,14 +92,13 @@ class Executor(Protocol):
     def release(self, reference: Any) -> None:
         """Free shared data that no job in flight needs."""
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
-        """Queue a job under a new number; its worker is stopped after so many seconds of running."""
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:
+        """Queue a job; its worker is stopped after so many seconds of running."""
 
     def wait(self, timeout: float) -> list[Outcome]:
         """Return the outcomes that have arrived, or wait at most `timeout` seconds for one.
 
-        A job that raises, loses its worker or exceeds its time limit has an outcome like any other; an error
-        is raised only if no job can be run at all.
+        An error is raised only if no job can be run at all.
         """
 
     def cancel(self) -> None:
@@ -120,7 +117,7 @@ class InProcessExecutor:
     n_workers = 1
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[int, Job, Any]] = deque()
+        self._queue: deque[tuple[Job, Any]] = deque()
 
     def share(self, data: Any) -> Any:
         """Return the data itself, boxed: None would mean that there is none."""
@@ -129,18 +126,13 @@ class InProcessExecutor:
     def release(self, reference: Any) -> None:
         """Nothing is held."""
 
-    def submit(self, ticket: int, job: Job, shared: Any, time_limit: float) -> None:
+    def submit(self, job: Job, shared: Any, time_limit: float) -> None:  # noqa: ARG002
         """Queue a job."""
-        del time_limit
-        self._queue.append((ticket, job, None if shared is None else shared[0]))
+        self._queue.append((job, None if shared is None else shared[0]))
 
     def wait(self, timeout: float) -> list[Outcome]:
         """Run the next job, however long it takes; with a timeout of 0, none."""
-        if not self._queue or timeout <= 0:
-            return []
-        ticket, job, shared = self._queue.popleft()
-        with one_thread():
-            return [run_job(ticket, job.function, job.argument, shared)]
+        return [run_job(*self._queue.popleft())] if self._queue and timeout > 0 else []
 
     def cancel(self) -> None:
         """Forget all queued jobs."""
@@ -149,9 +141,7 @@ class InProcessExecutor:
     close = cancel
 
 
-def make_executor(
-    name: Literal["local", "ray"], *, n_workers: int | None = None, scratch: Path | None = None
-) -> Executor:
+def make_executor(name: Literal["local", "ray"], *, n_workers: int | None = None) -> Executor:
     """Return a new executor.
 
     Parameters
@@ -162,15 +152,6 @@ def make_executor(
     n_workers
         How many processes; None for one. A private Ray takes one per core by default, and a cluster decides
         for itself.
-    scratch
-        An existing folder for data that local processes share; None for the system's temporary folder.
-
-    Examples
-    --------
-    >>> executor = make_executor("local", n_workers=2)
-    >>> executor.n_workers
-    2
-    >>> executor.close()
     """
     if name == "ray":
         from robusttc.jobs.ray import RayExecutor
@@ -178,7 +159,7 @@ def make_executor(
         return RayExecutor(n_workers=n_workers)
     from robusttc.jobs.processes import ProcessExecutor
 
-    return ProcessExecutor(1 if n_workers is None else n_workers, scratch=scratch)
+    return ProcessExecutor(1 if n_workers is None else n_workers)
 
 
 @dataclass(slots=True, eq=False)
@@ -192,34 +173,31 @@ class Shared:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """The jobs of one call, and how far they are."""
+    """The jobs of one call by their keys in the store, and how far they are."""
 
     stage: str
-    jobs: Sequence[Job]
-    # Keys in the store, one per job.
-    keys: list[str]
+    jobs: dict[str, Job]
     shared: Shared | None
     on_result: Callable[[Job, Result], None] | None
     progress: Progress | None
     unit: str
-    results: list[Result | None]
-    n_settled: int = 0
-    waiting: deque[int] = field(default_factory=deque)
-    in_flight: dict[int, int] = field(default_factory=dict)
+    results: dict[str, Result | None] = field(default_factory=dict)
+    waiting: deque[str] = field(default_factory=deque)
+    in_flight: set[str] = field(default_factory=set)
+    failures: Counter[str] = field(default_factory=Counter)
     # Jobs whose results are not stored.
     unstored: list[Outcome] = field(default_factory=list)
 
-    def settle(self, index: int, result: Result | None) -> None:
+    def settle(self, key: str, result: Result | None) -> None:
         """Take the result of a job (None: it is quarantined) and pass it on."""
-        job = self.jobs[index]
+        job = self.jobs[key]
         if result is not None and self.on_result is not None:
             self.on_result(job, result)
-        self.results[index] = result
-        self.n_settled += 1
+        self.results[key] = result
         self.report(job.tasks[0] if job.tasks else "")
 
     def report(self, detail: str = "") -> None:
-        report(self.progress, self.stage, self.n_settled, len(self.jobs), self.unit, detail)
+        report(self.progress, self.stage, len(self.results), len(self.jobs), self.unit, detail)
 
 
 class Runner:
@@ -264,9 +242,6 @@ class Runner:
         self.tries = tries
         self.time_limit = time_limit
         self.stop = stop
-        self._tickets = itertools.count()
-        # Failures of jobs that are not stored: the store could not tell when they succeed after all.
-        self._failures: Counter[str] = Counter()
         self._prefix = ""
         self._stage: str | None = None
         self._cost_stage: str | None = None
@@ -277,14 +252,8 @@ class Runner:
         What a job's key does not contain, the inputs of its stage, goes into the prefix: the same computation
         with other inputs must not find the old results.
 
-        Parameters
-        ----------
-        prefix
-            ``multitask/single/3`` becomes ``multitask/PREFIX/single/3``.
-        stage
-            The stage in the key, in place of that of the computation; None keeps it.
-        cost_stage
-            The stage that new jobs are counted under; None for the stage in the key.
+        ``multitask/single/3`` becomes ``multitask/PREFIX/single/3``; `stage` takes the place of ``multitask``
+        there, and `cost_stage` is what new jobs are counted under, where they are given.
         """
         renamed = copy.copy(self)
         renamed._prefix, renamed._stage, renamed._cost_stage = f"{prefix}/", stage, cost_stage
@@ -333,37 +302,32 @@ class Runner:
 
         Raises
         ------
-        UsageError
-            If two jobs have the same key.
         WorkError
             Without a store: if a job has lost its worker in every attempt.
         Stopped
             If `stop` returned True; what is finished is stored.
         """
-        _check_keys(jobs)
-        own_stage = self._stage or stage
-        keys = [f"{own_stage}/{self._prefix}{job.key.removeprefix(f'{stage}/')}" for job in jobs]
-        batch = _Batch(
-            stage=self._cost_stage or own_stage,
-            jobs=jobs,
-            keys=keys if self._prefix else [job.key for job in jobs],
-            shared=shared,
-            on_result=on_result,
-            progress=progress,
-            unit=unit,
-            results=[None] * len(jobs),
-        )
         if shared is not None:
             self._check_shared(shared)
+        own_stage = self._stage or stage
+        by_key = {}
+        for job in jobs:
+            key = job.key
+            if self._prefix:
+                key = f"{own_stage}/{self._prefix}{key.removeprefix(f'{stage}/')}"
+            if key in by_key:
+                raise UsageError("two jobs have the same key", got=quote(job.key))
+            by_key[key] = job
+        batch = _Batch(self._cost_stage or own_stage, by_key, shared, on_result, progress, unit)
         batch.report()
         try:
             self._look_up(batch)
-            while batch.n_settled < len(jobs):
-                self._check_stop(batch)
+            while len(batch.results) < len(jobs):
+                if self.stop():
+                    self._take(batch, self.executor.wait(0.0))
+                    raise Stopped
                 self._submit(batch)
-                outcomes = self.executor.wait(WAIT_SECONDS)
-                # A signal to stop may reach the workers too: that they die of it is no failure of their jobs.
-                self._take(batch, _only_done(outcomes) if self.stop() else outcomes)
+                self._take(batch, self.executor.wait(WAIT_SECONDS))
         except BaseException:
             self.executor.cancel()
             raise
@@ -374,92 +338,87 @@ class Runner:
                 cpu_seconds=sum(outcome.cpu_seconds for outcome in batch.unstored),
                 peak_bytes=max(outcome.peak_bytes for outcome in batch.unstored),
             )
-        return batch.results
+        return [batch.results[key] for key in by_key]
 
     def _look_up(self, batch: _Batch) -> None:
         """Settle the jobs that are finished or quarantined; the others wait."""
         if self.store is None:
-            batch.waiting.extend(range(len(batch.jobs)))
+            batch.waiting.extend(batch.jobs)
             return
         quarantined = set(self.store.quarantined_keys())
-        for begin in range(0, len(batch.jobs), RESULTS_AT_ONCE):
-            indices = range(len(batch.jobs))[begin : begin + RESULTS_AT_ONCE]
-            found = self.store.find([batch.keys[index] for index in indices if batch.jobs[index].keep])
-            for index in indices:
-                key = batch.keys[index]
+        keys = list(batch.jobs)
+        for begin in range(0, len(keys), RESULTS_AT_ONCE):
+            some = keys[begin : begin + RESULTS_AT_ONCE]
+            found = self.store.find([key for key in some if batch.jobs[key].keep])
+            for key in some:
                 if key in found:
-                    batch.settle(index, unpack(found.pop(key), where=key))
+                    batch.settle(key, unpack(found.pop(key), where=key))
                 elif key in quarantined:
-                    batch.settle(index, None)
+                    batch.settle(key, None)
                 else:
-                    batch.waiting.append(index)
-
-    def _check_stop(self, batch: _Batch) -> None:
-        if self.stop():
-            self._take(batch, _only_done(self.executor.wait(0.0)) if batch.in_flight else [])
-            raise Stopped
+                    batch.waiting.append(key)
 
     def _submit(self, batch: _Batch) -> None:
         """Keep all workers busy, and no more than that in flight, so that stopping takes no time."""
+        shared = batch.shared
+        if shared is not None and shared.reference is None and batch.waiting:
+            shared.reference = self.executor.share(shared.data)
         room = JOBS_PER_WORKER * self.executor.n_workers - len(batch.in_flight)
         for _ in range(min(room, len(batch.waiting))):
-            index, ticket = batch.waiting.popleft(), next(self._tickets)
-            shared = batch.shared
-            if shared is not None and shared.reference is None:
-                shared.reference = self.executor.share(shared.data)
-            batch.in_flight[ticket] = index
-            reference = None if shared is None else shared.reference
-            job = replace(batch.jobs[index], key=batch.keys[index])
-            self.executor.submit(ticket, job, reference, self.time_limit)
+            key = batch.waiting.popleft()
+            batch.in_flight.add(key)
+            job = replace(batch.jobs[key], key=key)
+            self.executor.submit(job, None if shared is None else shared.reference, self.time_limit)
 
     def _take(self, batch: _Batch, outcomes: list[Outcome]) -> None:
         """Commit the jobs that are done, all at once, and only then pass their results on."""
-        done: list[tuple[int, Outcome, Result]] = []
+        done: list[tuple[str, Outcome, Result]] = []
         for outcome in outcomes:
-            index = batch.in_flight.pop(outcome.ticket, None)
-            if index is None:  # of a call that ended with an error
-                continue
+            batch.in_flight.discard(outcome.key)
             if outcome.content is None:
-                self._fail(batch, index, outcome)
+                self._fail(batch, outcome)
             else:
-                done.append((index, outcome, unpack(outcome.content, where=batch.keys[index])))
+                done.append((outcome.key, outcome, unpack(outcome.content, where=outcome.key)))
         if self.store is not None:
             finished = [
                 FinishedJob(batch.stage, key, result, outcome, attempts=self.store.failures(key) + 1)
-                for index, outcome, result in done
-                for key in [batch.keys[index]]
-                if batch.jobs[index].keep
+                for key, outcome, result in done
+                if batch.jobs[key].keep
             ]
             if finished:
                 self.store.commit(finished)
-            batch.unstored += [outcome for index, outcome, _ in done if not batch.jobs[index].keep]
-        for index, _, result in done:
-            batch.settle(index, result)
+            batch.unstored += [outcome for key, outcome, _ in done if not batch.jobs[key].keep]
+        for key, _, result in done:
+            batch.settle(key, result)
 
-    def _fail(self, batch: _Batch, index: int, outcome: Outcome) -> None:
+    def _fail(self, batch: _Batch, outcome: Outcome) -> None:
         """Let a job be tried again after all others, or quarantine it."""
-        job, key = batch.jobs[index], batch.keys[index]
-        self._failures[key] += 1
-        n_failures = self._failures[key]
-        if self.store is not None:
-            n_failures = self.store.failures(key) + 1 if job.keep else n_failures
-            is_last = n_failures >= self.tries
-            error = outcome.error or outcome.kind
-            self.store.record_failure(batch.stage, key, error, job.tasks, is_last=is_last)
-            if is_last:
-                batch.settle(index, None)
-                return
-        elif outcome.kind == "raised" or n_failures >= self.tries:
-            del self._failures[key]
-            _raise_failure(key, outcome)
-        batch.waiting.append(index)
+        key, job = outcome.key, batch.jobs[outcome.key]
+        batch.waiting.append(key)
+        if self.stop():
+            return  # the signal may have reached the workers, too: that they die of it is no failure
+        batch.failures[key] += 1
+        if self.store is None:
+            if outcome.kind == "raised" or batch.failures[key] >= self.tries:
+                raise outcome.exception or WorkError(
+                    "a job has failed",
+                    where=f"job {key}",
+                    got=outcome.error,
+                    todo="if memory is short, use fewer workers" if outcome.kind == "died" else None,
+                )
+            return
+        # The store could not tell when jobs that it does not keep succeed after all.
+        n_failures = self.store.failures(key) + 1 if job.keep else batch.failures[key]
+        is_last = n_failures >= self.tries
+        self.store.record_failure(batch.stage, key, outcome.error or outcome.kind, job.tasks, is_last=is_last)
+        if is_last:
+            batch.waiting.remove(key)
+            batch.settle(key, None)
 
     def _check_shared(self, shared: Shared) -> None:
-        if not isinstance(shared, Shared) or shared.executor is not self.executor:
+        if shared.executor is not self.executor:
             raise UsageError(
-                "the data was shared by another runner",
-                got=quote(shared),
-                expected="what `share` of this runner returned",
+                "the data was shared by another runner", expected="what `share` of this runner returned"
             )
 
     def close(self) -> None:
@@ -471,25 +430,3 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _only_done(outcomes: list[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.kind == "done"]
-
-
-def _check_keys(jobs: Sequence[Job]) -> None:
-    for key, count in Counter(job.key for job in jobs).items():
-        if count > 1:
-            raise UsageError("two jobs have the same key", got=quote(key))
-
-
-def _raise_failure(key: str, outcome: Outcome) -> NoReturn:
-    """Raise the error of a job as it is, as far as it can be sent between processes."""
-    if outcome.exception is not None:
-        raise outcome.exception
-    raise WorkError(
-        "a job has failed",
-        where=f"job {key}",
-        got=outcome.error,
-        todo="if memory is short, use fewer workers" if outcome.kind == "died" else None,
-    )
