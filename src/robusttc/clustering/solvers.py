@@ -177,10 +177,11 @@ def prove(
         negative = bound(-symmetric, pay.negative, orthonormal(factors.V))
     if np.isfinite(pay.skew):
         K = problem.in_coordinates(problem.parts(dual, -1.0))
-        doubled = sparse.csr_array(sparse.block_array([[None, K], [K.T, None]]))
+        blocks: Any = [[None, K], [K.T, None]]
+        doubled = sparse.csr_array(sparse.block_array(blocks))
         # The singular vectors of K, and so the eigenvectors of this matrix, lie in the span of P and Q.
         planes = orthonormal(np.hstack([factors.P, factors.Q]))
-        skew = bound(doubled, pay.skew, np.kron(np.eye(2), planes))
+        skew = bound(doubled, pay.skew, np.asarray(np.kron(np.eye(2), planes), dtype=np.float64))
     limits = ((positive, pay.positive), (negative, pay.negative), (skew, pay.skew))
     scale = min(1.0, *(limit / max(spectrum.upper, 1e-300) for spectrum, limit in limits))
     return Proof(positive, negative, skew, scale)

@@ -24,7 +24,6 @@ __all__ = [
     "cut",
     "find_directions",
     "normalise",
-    "number_by_size",
 ]
 
 MAX_LEAVES = 2_000  # average linkage takes memory and time with the square of the points
@@ -47,18 +46,10 @@ def normalise(points: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree of clusters: `cut(tree, K)` returns K of them.
+    """A tree of clusters: `cut(tree, K)` returns K of them."""
 
-    Attributes
-    ----------
-    links
-        The linkage of the leaves as SciPy has it; None where there is nothing to join or to tell apart.
-    leaf_of
-        The leaf of each task; -1 for a task that is not in the tree.
-    """
-
-    links: Floats | None
-    leaf_of: Labels
+    links: Floats | None  # as SciPy has them; None where there is nothing to join or to tell apart
+    leaf_of: Labels  # the leaf of each task; -1 for a task that is not in the tree
 
 
 def build_tree(directions: Floats, n_clusters: int, seed: int = 0) -> Tree:
