@@ -39,7 +39,7 @@ def find_directions(U: Floats) -> Floats:
 
 
 def normalise(points: Floats) -> Floats:
-    """Return the points scaled to length 1; one of length 0 stays there."""
+    """Return the points scaled to length 1; one of length 0, but for rounding, stays there."""
     length = np.linalg.norm(points, axis=1, keepdims=True)
     return np.asarray(points / np.where(length > 1e-12, length, 1.0))
 
@@ -112,8 +112,7 @@ def cluster_spectrally(U: Floats, V: Floats, n_clusters: int, seed: int = 0) -> 
     values, vectors = np.linalg.eigh((R * signs) @ R.T)
     leading = np.argsort(-values)[:n_clusters]
     points = Q @ vectors[:, leading[values[leading] > 1e-9 * values[-1]]]
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    return cluster_points(points / np.where(length > 0, length, 1.0), n_clusters, seed)
+    return cluster_points(normalise(points), n_clusters, seed)
 
 
 def cluster_points(points: Floats, n_clusters: int, seed: int) -> Labels:
