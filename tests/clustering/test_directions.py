@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from robusttc.clustering import spectral
-from robusttc.clustering.spectral import MAX_DIRECTIONS, build_tree, cut, find_directions
+from robusttc.clustering.spectral import (
+    MAX_DIRECTIONS,
+    build_tree,
+    cluster_spectrally,
+    cut,
+    find_directions,
+)
 
 Matrix = NDArray[np.float64]
 
@@ -85,3 +91,11 @@ def test_many_tasks_are_joined_to_small_groups_first(seed: int, monkeypatch: pyt
     assert len(few.links) < 20
     assert len(few.leaf_of) == 200
     assert adjusted_rand_score(cut(few, 4), cut(whole, 4)) == adjusted_rand_score(group, cut(few, 4)) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_does_not_place_tasks_that_nothing_is_known_of(seed: int) -> None:
+    U = np.repeat([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [8, 8, 6], axis=0)
+    U += 1e-17 * np.random.default_rng(seed).normal(size=U.shape)
+    labels = cluster_spectrally(U, np.zeros((22, 0)), 3)
+    assert adjusted_rand_score(np.repeat([0, 1, 2], [8, 8, 6]), labels) == 1

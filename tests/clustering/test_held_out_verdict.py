@@ -166,7 +166,7 @@ def test_pair_means_and_two_groups() -> None:
     assert list(zip(first, second, means, strict=True)) == [(0, 2, 2.0), (1, 3, 5.0), (2, 3, 7.0)]
     groups = fit_two_groups(np.array([1.0, 3.0, -1.0, -3.0]), np.array([True, True, False, False]))
     assert (groups.within_mean, groups.between_mean, groups.share_within) == (2.0, -2.0, 0.5)
-    assert groups.within_deviation == groups.between_deviation == 1.0
+    assert groups.deviation == 1.0
     posterior = groups.posterior(np.array([-3.0, 0.0, 3.0]))
     assert posterior[0] < 0.01
     assert posterior[1] == pytest.approx(0.5)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from robusttc.clustering import certificate, solvers
-from robusttc.clustering.certificate import bound_largest, exact_largest
+from robusttc.clustering.certificate import bound_largest
 from robusttc.clustering.problem import Factors, Penalties, Problem, make_problem
 from robusttc.clustering.solvers import Solution, solve_absolute, solve_smooth
 
@@ -293,6 +293,10 @@ def random_symmetric(n: int, seed: int) -> sparse.csr_array:
         block = generator.random(n) < 0.2
         dense += 0.5 * np.outer(block, block)
     return sparse.csr_array((dense + dense.T) / 2)
+
+
+def exact_largest(matrix: sparse.csr_array) -> float:
+    return float(np.linalg.eigvalsh(matrix.toarray())[-1])
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -20,7 +20,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from robusttc.clustering.problem import Floats
 
-__all__ = ["Spectrum", "bound_largest", "exact_largest"]
+__all__ = ["Spectrum", "bound_largest"]
 
 # The Lanczos bound fails for one in ten thousand million random starts.
 FAILURE_PROBABILITY = 1e-10
@@ -37,23 +37,14 @@ NEAR = 0.97  # eigenvalues above this share of the limit are returned with their
 class Spectrum:
     """The upper end of a symmetric matrix's spectrum.
 
-    Attributes
-    ----------
-    upper
-        A bound on the largest eigenvalue: proven, unless only an estimate was asked for.
-    values, vectors
-        The largest eigenvalues on the complement of the given basis, largest first, and their vectors,
-        approximately: those above the limit are directions that the basis lacks.
+    `upper` bounds the largest eigenvalue: proven, unless only an estimate was asked for. `values` and
+    `vectors` are roughly the largest eigenvalues on the complement of the given basis, largest first: those
+    above the limit belong to directions that the basis lacks.
     """
 
     upper: float
     values: Floats
     vectors: Floats
-
-
-def exact_largest(matrix: sparse.csr_array) -> float:
-    """Return the largest eigenvalue by a dense solver: the independent check of `bound_largest`."""
-    return float(np.linalg.eigvalsh(matrix.toarray())[-1])
 
 
 def bound_largest(
@@ -67,20 +58,9 @@ def bound_largest(
 ) -> Spectrum:
     """Bound the largest eigenvalue of a sparse symmetric matrix from above.
 
-    Parameters
-    ----------
-    matrix
-        The sparse symmetric matrix.
-    limit
-        The eigenvalue that matters: a bound below it is as good as the limit itself.
-    basis
-        Orthonormal columns that should hold the eigenvectors at the limit; any basis gives a valid bound.
-    slack
-        The relative excess over the largest eigenvalue that the bound may have.
-    generator
-        Draws the random start.
-    estimate
-        Whether an estimate is enough: a few Lanczos steps, nothing proven.
+    A bound below `limit` is as good as the limit itself; above it, the bound may exceed the eigenvalue by a
+    share of `slack`. `basis` has orthonormal columns that should hold the eigenvectors at the limit, but any
+    basis gives a valid bound. With `estimate` a few Lanczos steps are enough, and nothing is proven.
     """
     n = matrix.shape[0]
     if not np.any(matrix.data):

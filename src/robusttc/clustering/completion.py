@@ -6,27 +6,29 @@ unordered pairs (both directions together), and every fold is standardised anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from robusttc.clustering.problem import Factors, Floats, Penalties, Problem, make_problem
+from robusttc.clustering.problem import (
+    Factors,
+    Floats,
+    Labels,
+    Penalties,
+    Problem,
+    make_problem,
+    number_pairs,
+)
 from robusttc.clustering.solvers import Solution, residuals, solve_smooth
 from robusttc.clustering.spectral import MAX_DIRECTIONS, find_directions
 from robusttc.clustering.standardise import Standardised, standardise
 from robusttc.transfer import TransferScores
 
-__all__ = [
-    "Completion",
-    "Fold",
-    "Setting",
-    "complete_scores",
-    "fit_parts",
-]
+__all__ = ["Completion", "Fold", "Setting", "complete_scores", "fit_parts"]
 
 # In units of the square root of the mean number of scores of a task.
 TAUS = (1.7, 1.25, 0.9, 0.62, 0.43, 0.3, 0.2, 0.14)
@@ -37,8 +39,7 @@ DEBIASING = (0.0, 0.5, 1.0)
 COLUMN_PENALTY = 10.0
 FIRST_COLUMN_PENALTY = 2.5  # of the completion that the standardisation is adjusted by
 LEAST_VARIANCE = 0.2  # of a standardised score around what that completion expects
-ROUGH = 3e-3  # the gap that is enough to compare settings
-ROUGH_ROUNDS = 5
+ROUGH, ROUGH_ROUNDS = 3e-3, 5  # the gap that is enough to compare settings, and the rounds it may take
 WORSE = 1.03  # a held-out loss so many times the lowest ends the path of debiased fits
 GAIN = 0.999  # a change of a setting has to lower the held-out loss to this share
 CLEARLY = 5.0  # standard errors by which debiasing has to lower it
@@ -49,30 +50,14 @@ N_PARTS = 3  # of the pairs, each of which judges the clusters of the others
 
 @dataclass(frozen=True)
 class Setting:
-    """What cross-validation chooses.
+    """What cross-validation chooses."""
 
-    Attributes
-    ----------
-    tau
-        The penalty of X in units of the square root of the mean number of scores of a task.
-    rest
-        The penalty of the asymmetric rest as a multiple of `tau`; infinity: there is none.
-    row
-        The ridge penalty of the row effects.
-    weighted
-        Whether scores with a smaller standard error count more.
-    features
-        The share of task features in what is expected before any score: omega.
-    debias
-        How much of the shrinkage by the nuclear norms is undone in predictions: 0 (none of it) to 1.
-    """
-
-    tau: float
-    rest: float = np.inf
-    row: float = 5.0
-    weighted: bool = False
-    features: float = 0.0
-    debias: float = 0.0
+    tau: float  # the penalty of X, in units of the square root of the mean number of scores of a task
+    rest: float = np.inf  # the penalty of the asymmetric rest as a multiple of tau; infinity: there is none
+    row: float = 5.0  # the ridge penalty of the row effects
+    weighted: bool = False  # whether scores with a smaller standard error count more
+    features: float = 0.0  # the share of task features in what is expected before any score: omega
+    debias: float = 0.0  # how much of the shrinkage by the nuclear norms is undone in predictions, 0 to 1
 
     def penalties(self, problem: Problem, delta: float) -> Penalties:
         """Return the penalties of the program for a problem."""
@@ -98,6 +83,8 @@ class Setting:
         return factors.expanded(problem)
 
 
+# Near enough to the optimum to compare settings.
+solve_roughly = partial(solve_smooth, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False)
 FIRST = Setting(1.1)  # the completion that the standardisation is adjusted by
 CLUSTERING = Setting(0.25, row=15.0)  # the completion whose leading directions are clustered
 
@@ -110,61 +97,48 @@ def stretch(part: Floats, added: float) -> Floats:
 
 @dataclass(eq=False)
 class Fold:
-    """Scores without some pairs, the held-out ones, and the factors fitted without them."""
+    """Scores without some pairs, the held-out ones, and what is fitted without them."""
 
     data: Standardised
-    held_rows: NDArray[np.int64]
-    held_columns: NDArray[np.int64]
+    held_rows: Labels
+    held_columns: Labels
     held_values: Floats
-    factors: Factors | None = None
-    coordinates: Factors | None = None
-    directions: Floats | None = None
-
-    def errors(self, delta: float) -> Floats:
-        """Return the loss of each held-out score."""
-        return huber(self.residuals(), delta)
+    factors: Factors = field(init=False)
+    directions: Floats = field(init=False)
 
     def residuals(self) -> Floats:
         """Return the held-out scores less what the factors predict."""
-        if self.factors is None:
-            raise AssertionError("a fold is fitted before it is judged")
         return np.asarray(self.held_values - self.factors.predict(self.held_rows, self.held_columns))
+
+    def errors(self, delta: float) -> Floats:
+        """Return the Huber loss of each held-out score."""
+        left = self.residuals()
+        clipped = np.clip(left, -delta, delta)
+        return np.asarray(clipped * (left - 0.5 * clipped))
 
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """A certified completion of transfer scores.
-
-    Attributes
-    ----------
-    data
-        The standardised scores.
-    problem, solution
-        The program that was solved, and its certified solution.
-    setting, errors
-        What cross-validation chose, and the mean held-out loss of each setting it tried.
-    directions
-        The directions in which tasks are clustered: see `cluster_directions`.
-    folds
-        The folds, with the factors and directions of the chosen setting.
-    delta
-        The Huber threshold.
-    """
+    """A certified completion of transfer scores."""
 
     data: Standardised
     problem: Problem
     solution: Solution
     setting: Setting
-    errors: dict[Setting, float]
-    directions: Floats
-    folds: list[Fold]
+    errors: dict[Setting, float]  # the mean held-out loss of each setting that was tried
+    directions: Floats  # in which tasks are clustered: see `cluster_directions`
+    folds: list[Fold]  # with the factors and directions of the chosen setting
     delta: float
-    residuals: Floats = field(repr=False)
 
     @property
     def factors(self) -> Factors:
         """The factors of the tasks that predict: see `Setting.predictor`."""
         return self.setting.predictor(self.problem, self.solution.factors, self.delta)
+
+    @property
+    def residuals(self) -> Floats:
+        """What the optimum leaves of the standardised scores, in the order of the problem's entries."""
+        return residuals(self.problem, self.solution.factors)
 
     @property
     def explained(self) -> float:
@@ -213,17 +187,11 @@ def complete_scores(
         folds = [fold for fold in make_folds(scores, data, seed) if len(fold.held_values)]
         setting = Setting(0.6)
         if folds:
-            search, setting = choose_setting(folds, basis, delta)
-            errors = search.errors
+            setting, errors = choose_setting(folds, basis, delta)
     problem = problem_of(data, basis, setting)
     solution = solve_smooth(problem, setting.penalties(problem, delta), tol=tol, seed=seed)
-    left = residuals(problem, solution.factors)
     directions = cluster_directions(problem, setting, solution.factors, delta)
-    for fold in folds:
-        if fold.coordinates is not None:
-            own = problem_of(fold.data, basis, setting)
-            fold.directions = cluster_directions(own, setting, fold.coordinates, delta)
-    return Completion(data, problem, solution, setting, errors, directions, folds, delta, left)
+    return Completion(data, problem, solution, setting, errors, directions, folds, delta)
 
 
 def standardise_whole(
@@ -235,7 +203,7 @@ def standardise_whole(
         return data
     problem = problem_of(data, None, FIRST)
     penalties = replace(FIRST.penalties(problem, 1.0), column=FIRST_COLUMN_PENALTY)
-    found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False).factors
+    found = solve_roughly(problem, penalties).factors
     # Mean and variance of X_ij + a_i over the sources i other than j.
     others = data.n - 1
     left, right = np.column_stack([found.U, found.a]), np.column_stack([found.U, np.ones(data.n)])
@@ -259,10 +227,8 @@ def cluster_directions(problem: Problem, setting: Setting, coordinates: Factors,
     if setting.debias > 0:
         return find_directions(problem.expand(coordinates.U))
     penalties = replace(CLUSTERING, features=setting.features).penalties(problem, delta)
-    found = solve_smooth(
-        problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, max_rank=MAX_DIRECTIONS, certify=False
-    )
-    return find_directions(problem.expand(found.factors.U))
+    found = solve_roughly(problem, penalties, max_rank=MAX_DIRECTIONS).factors
+    return find_directions(problem.expand(found.U))
 
 
 def problem_of(data: Standardised, features: Floats | None, setting: Setting) -> Problem:
@@ -272,7 +238,7 @@ def problem_of(data: Standardised, features: Floats | None, setting: Setting) ->
         identity = sparse.eye_array(data.n) * np.sqrt(1 - share)
         basis = sparse.csr_array(sparse.hstack([identity, np.sqrt(share) * sparse.csr_array(features)]))
     weights = data.weights if setting.weighted else None
-    return make_problem(data.n, data.rows, data.columns, data.values, weights, basis=basis)
+    return make_problem(data.n, data.rows, data.columns, data.values, weights, basis)
 
 
 def leading_features(features: Floats) -> Floats:
@@ -288,41 +254,38 @@ def count_folds(n_pairs: int) -> int:
     return 10 if n_pairs < 600 else 5 if n_pairs < 5_000 else 3 if n_pairs < 40_000 else 1
 
 
-def fit_parts(
-    scores: TransferScores, completion: Completion, features: Floats | None, seed: int
-) -> list[Fold]:
-    """Hold out a third of the pairs in turn, and fit the others with the setting of the whole."""
-    basis = None if features is None else leading_features(features)
-    parts = list(make_folds(scores, completion.data, seed + 1, n_folds=N_PARTS))
-    for part in parts:
-        problem = problem_of(part.data, basis, completion.setting)
-        penalties = completion.setting.penalties(problem, completion.delta)
-        found = solve_smooth(problem, penalties, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False)
-        part.directions = cluster_directions(problem, completion.setting, found.factors, completion.delta)
-    return parts
-
-
 def make_folds(
     scores: TransferScores, data: Standardised, seed: int, *, n_folds: int | None = None
-) -> Iterator[Fold]:
+) -> list[Fold]:
     """Hold out unordered pairs in turn, and standardise what is left anew."""
-    low, high = np.minimum(data.rows, data.columns), np.maximum(data.rows, data.columns)
-    pairs, pair = np.unique(low * data.n + high, return_inverse=True)
+    pairs, pair = number_pairs(data.rows, data.columns, data.n)
     if len(pairs) < 10:
-        return
+        return []
     n_folds = n_folds or count_folds(len(pairs))
-    shuffled = np.random.default_rng(seed).permutation(len(pairs))
-    fold_of = np.empty(len(pairs), dtype=np.int64)
-    fold_of[shuffled] = np.arange(len(pairs)) % (
-        n_folds if n_folds > 1 else max(10, len(pairs) // MAX_HELD_OUT)
-    )
+    n_shares = n_folds if n_folds > 1 else max(10, len(pairs) // MAX_HELD_OUT)
+    fold_of = np.argsort(np.random.default_rng(seed).permutation(len(pairs))) % n_shares
+    folds = []
     for number in range(n_folds):
         held = fold_of[pair] == number
         trained = standardise_whole(scores, data.method, data.places[~held])
-        columns, places = data.columns[held], data.places[held]
-        values = trained.apply(columns, scores.score[places])
+        values = trained.apply(data.columns[held], scores.score[data.places[held]])
         known = np.isfinite(values)
-        yield Fold(trained, data.rows[held][known], columns[known], values[known])
+        folds.append(Fold(trained, data.rows[held][known], data.columns[held][known], values[known]))
+    return folds
+
+
+def fit_parts(
+    scores: TransferScores, completion: Completion, features: Floats | None, seed: int
+) -> list[Fold]:
+    """Hold out a third of the pairs in turn, and find the directions of the others as those of the whole."""
+    basis = None if features is None else leading_features(features)
+    setting, delta = completion.setting, completion.delta
+    parts = make_folds(scores, completion.data, seed + 1, n_folds=N_PARTS)
+    for part in parts:
+        problem = problem_of(part.data, basis, setting)
+        found = solve_roughly(problem, setting.penalties(problem, delta)).factors
+        part.directions = cluster_directions(problem, setting, found, delta)
+    return parts
 
 
 class Search:
@@ -333,32 +296,16 @@ class Search:
         self.features = features
         self.delta = delta
         self.errors: dict[Setting, float] = {}
-        self._coordinates: dict[Setting, list[Factors]] = {}
         self._losses: dict[Setting, NDArray[np.float32]] = {}
-        self._problems: dict[tuple[int, bool, float], Problem] = {}
+        self._fits: dict[Setting, list[Factors]] = {}
+        self._problems: dict[tuple[bool, float], list[Problem]] = {}
 
-    def problem(self, number: int, setting: Setting) -> Problem:
-        """Return the program of a fold."""
-        key = number, setting.weighted, setting.features
+    def problems(self, setting: Setting) -> list[Problem]:
+        """Return the programs of the folds."""
+        key = setting.weighted, setting.features
         if key not in self._problems:
-            self._problems[key] = problem_of(self.folds[number].data, self.features, setting)
+            self._problems[key] = [problem_of(fold.data, self.features, setting) for fold in self.folds]
         return self._problems[key]
-
-    @property
-    def best(self) -> Setting:
-        """The setting with the lowest held-out loss; a debiased one if it is clearly better."""
-        plain, debiased = self.lowest(debiased=False), self.lowest(debiased=True)
-        return debiased if self.is_clearly_better(debiased, plain) else plain
-
-    def is_clearly_better(self, one: Setting, other: Setting) -> bool:
-        """Return whether one setting predicts held-out scores clearly better."""
-        gain = self._losses[other] - self._losses[one]
-        return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
-
-    def lowest(self, *, debiased: bool) -> Setting:
-        """Return the setting with the lowest held-out loss, with or without debiasing."""
-        settings = [setting for setting in self.errors if (setting.debias > 0) == debiased]
-        return min(settings, key=lambda setting: self.errors[setting])
 
     def attempt(self, setting: Setting, *, start: Setting | None = None) -> None:
         """Fit all folds, from the factors of another setting if one is named.
@@ -366,40 +313,49 @@ class Search:
         Debiasing changes predictions only, so one fit serves all of its values.
         """
         setting = replace(setting, debias=0.0)
-        found, losses = [], []
-        for number, fold in enumerate(self.folds):
-            problem = self.problem(number, setting)
-            warm = None if start is None else self._coordinates[replace(start, debias=0.0)][number]
-            penalties = setting.penalties(problem, self.delta)
-            solution = solve_smooth(
-                problem, penalties, start=warm, tol=ROUGH, max_rounds=ROUGH_ROUNDS, certify=False
-            )
-            found.append(solution.factors)
-            own = []
-            for debias in DEBIASING:
-                tried = replace(setting, debias=debias)
-                fold.factors = tried.predictor(problem, solution.factors, self.delta)
-                own.append(fold.errors(self.delta))
-            losses.append(np.array(own))
-        self._coordinates[setting] = found
-        for debias, loss in zip(DEBIASING, np.concatenate(losses, axis=1), strict=True):
+        starts = [None] * len(self.folds) if start is None else self._fits[replace(start, debias=0.0)]
+        problems = self.problems(setting)
+        self._fits[setting] = fits = [
+            solve_roughly(problem, setting.penalties(problem, self.delta), start=warm).factors
+            for problem, warm in zip(problems, starts, strict=True)
+        ]
+        for debias in DEBIASING:
             tried = replace(setting, debias=debias)
+            losses = []
+            for fold, problem, fit in zip(self.folds, problems, fits, strict=True):
+                fold.factors = tried.predictor(problem, fit, self.delta)
+                losses.append(fold.errors(self.delta))
+            loss = np.concatenate(losses)
             self.errors[tried], self._losses[tried] = float(loss.mean()), loss.astype(np.float32)
 
-    def restore(self, setting: Setting) -> None:
-        """Give the folds the factors of a setting."""
-        coordinates = self._coordinates[replace(setting, debias=0.0)]
-        for number, (fold, own) in enumerate(zip(self.folds, coordinates, strict=True)):
-            problem = self.problem(number, setting)
-            fold.coordinates = own
-            fold.factors = setting.predictor(problem, own, self.delta)
+    def lowest(self, *, debiased: bool) -> Setting:
+        """Return the setting with the lowest held-out loss, with or without debiasing."""
+        settings = [setting for setting in self.errors if (setting.debias > 0) == debiased]
+        return min(settings, key=lambda setting: self.errors[setting])
+
+    def is_clearly_better(self, one: Setting, other: Setting) -> bool:
+        """Return whether one setting predicts held-out scores clearly better."""
+        gain = self._losses[other] - self._losses[one]
+        return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
+
+    def is_gain(self, changed: Setting, chosen: Setting) -> bool:
+        """Return whether a change of a setting pays."""
+        return self.errors[changed] < GAIN * self.errors[chosen]
+
+    def fit_folds(self, setting: Setting) -> None:
+        """Give the folds the factors and the directions of a setting."""
+        fits = self._fits[replace(setting, debias=0.0)]
+        for fold, problem, fit in zip(self.folds, self.problems(setting), fits, strict=True):
+            fold.factors = setting.predictor(problem, fit, self.delta)
+            fold.directions = cluster_directions(problem, setting, fit, self.delta)
 
 
-def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> tuple[Search, Setting]:
+def choose_setting(
+    folds: list[Fold], features: Floats | None, delta: float
+) -> tuple[Setting, dict[Setting, float]]:
     """Choose by held-out loss: tau along a path, then the other penalties one at a time."""
     search = Search(folds, features, delta)
-    follow_path(search)
-    chosen = search.best
+    chosen = follow_path(search)
     alternatives: list[dict[str, Any]] = [{"rest": ratio} for ratio in REST_RATIOS]
     alternatives += [{"row": row} for row in ROW_PENALTIES]
     if any(np.ptp(fold.data.weights) > 0 for fold in folds if len(fold.data.weights)):
@@ -411,19 +367,19 @@ def choose_setting(folds: list[Fold], features: Floats | None, delta: float) -> 
         changed = replace(chosen, **change)
         search.attempt(changed, start=chosen)
         is_empty = abs(search.errors[changed] - search.errors[chosen]) <= 1e-9
-        if search.errors[changed] < GAIN * search.errors[chosen]:
+        if search.is_gain(changed, chosen):
             chosen = changed
     for share in FEATURE_SHARES if features is not None else ():
         for factor in (1.0, 1.5):
             changed = replace(chosen, features=share, tau=factor * chosen.tau)
             search.attempt(changed)
-            if search.errors[changed] < GAIN * search.errors[chosen]:
+            if search.is_gain(changed, chosen):
                 chosen = changed
-    search.restore(chosen)
-    return search, chosen
+    search.fit_folds(chosen)
+    return chosen, search.errors
 
 
-def follow_path(search: Search) -> None:
+def follow_path(search: Search) -> Setting:
     """Try lower and lower values of tau, each from the one before, until held-out pairs are predicted worse.
 
     The lower tau, the longer a fit takes. Where debiased fits are clearly better, their losses end the path.
@@ -431,17 +387,13 @@ def follow_path(search: Search) -> None:
     before: Setting | None = None
     n_worse = 0
     for tau in TAUS:
-        search.attempt(Setting(tau), start=before)
-        before = Setting(tau)
+        here = Setting(tau)
+        search.attempt(here, start=before)
+        before = here
         plain, debiased = search.lowest(debiased=False), search.lowest(debiased=True)
+        is_clear = search.is_clearly_better(debiased, plain)
         n_worse = 0 if plain.tau == tau else n_worse + 1
-        here = min(search.errors[replace(before, debias=debias)] for debias in DEBIASING if debias > 0)
-        is_past = here > WORSE * search.errors[debiased]
-        if n_worse == 2 or (is_past and search.is_clearly_better(debiased, plain)):
+        error = min(search.errors[replace(here, debias=debias)] for debias in DEBIASING if debias > 0)
+        if n_worse == 2 or (is_clear and error > WORSE * search.errors[debiased]):
             break
-
-
-def huber(values: Floats, delta: float) -> Floats:
-    """Return the Huber loss."""
-    clipped = np.clip(values, -delta, delta)
-    return np.asarray(clipped * (values - 0.5 * clipped))
+    return debiased if is_clear else plain

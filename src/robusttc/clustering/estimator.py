@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.completion import Completion, Fold
+from robusttc.clustering.completion import Completion
 from robusttc.clustering.problem import Floats, Labels
 from robusttc.clustering.similarity import CompletionResult
 from robusttc.clustering.spectral import Tree
-from robusttc.clustering.standardise import METHODS
-from robusttc.clustering.strategies import PairEvidence, fit_default, fit_paper
+from robusttc.clustering.standardise import METHODS, Standardised
+from robusttc.clustering.strategies import PairEvidence, count_clusters, fit_default, fit_paper
 from robusttc.clustering.verdict import Verdict
 from robusttc.errors import DataError, DoubtWarning, UnknownTaskError, UsageError, quote
 from robusttc.params import Choice, Constraint, Integer, Number, check_param, check_params
@@ -40,16 +40,9 @@ CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
 class Certificate:
     """What is proven of the completed similarity: it says nothing about whether the clusters are real.
 
-    Attributes
-    ----------
-    gap, converged
-        The objective is at most this share above the optimum, and whether that reaches the tolerance.
-    regularisation
-        The penalty of the nuclear norm, tau; lambda of Eq. 2 is 1 / tau.
-    objective, rank
-        The value of the program, and the rank of X.
-    sentence
-        That in words.
+    The objective is at most a share `gap` above the optimum, and `converged` says whether that reaches the
+    tolerance. `regularisation` is the penalty of the nuclear norm, tau (lambda of Eq. 2 is 1 / tau), `rank`
+    the rank of X, `sentence` the whole in words.
     """
 
     gap: float
@@ -62,7 +55,7 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; a gap that is not finite becomes None."""
         return {
-            name: value if value == value and value != np.inf else None
+            name: None if isinstance(value, float) and not np.isfinite(value) else value
             for name, value in asdict(self).items()
         }
 
@@ -220,10 +213,13 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         del y
         n_clusters = self._check_parameters(scores)
         features = check_features(task_features, scores.n_tasks)
-        seed = run_seed(self.random_state)
+        if len(scores) == scores.n_tasks * (scores.n_tasks - 1):
+            features = None
         # By name, so that the order in which tasks come changes nothing.
         order = np.array(sorted(range(scores.n_tasks), key=scores.task_names.__getitem__), dtype=np.intp)
+        place = np.argsort(order)
         sorted_scores = scores.subset([scores.task_names[task] for task in order])
+        seed = run_seed(self.random_state)
         with threadpool_limits(limits=1):  # small matrices: a second thread makes them slower
             if self.strategy == "paper":
                 found = fit_paper(
@@ -237,8 +233,6 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     seed=seed,
                 )
             else:
-                if len(scores) == scores.n_tasks * (scores.n_tasks - 1):
-                    features = None
                 found = fit_default(
                     sorted_scores,
                     n_clusters,
@@ -248,12 +242,11 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     tol=self.tol,
                     seed=seed,
                 )
-        place = np.argsort(order)
         self._fitted = found
         self._place = place
         self.task_names_ = scores.task_names
         self.labels_ = found.labels[place]
-        self.n_clusters_ = int(found.labels.max(initial=-1)) + 1
+        self.n_clusters_ = count_clusters(found.labels)
         self.n_clusters_reason_ = found.reason
         self.confidence_ = found.confidence[place]
         self.similarity_ = reorder(found.similarity, place)
@@ -299,21 +292,18 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if completion is None:
             what = "strategy='paper' completes a symmetric 0/1 matrix and predicts no scores"
             raise UsageError(what, todo="fit with strategy='default'")
-        number_of = {name: number for number, name in enumerate(self.task_names_)}
-        for name in [*(sources or ()), *(targets or ())]:
-            if name not in number_of:
+        names = [list(self.task_names_ if given is None else given) for given in (sources, targets)]
+        place_of = dict(zip(self.task_names_, self._place.tolist(), strict=True))
+        for name in [*names[0], *names[1]]:
+            if name not in place_of:
                 raise UnknownTaskError(name, self.task_names_)
-        all_names = list(self.task_names_)
-        sources = all_names if sources is None else list(sources)
-        targets = all_names if targets is None else list(targets)
-        rows = self._place[[number_of[name] for name in sources]]
-        columns = self._place[[number_of[name] for name in targets]]
+        rows, columns = (np.array([place_of[name] for name in own], dtype=np.intp) for own in names)
         factors = completion.factors
         values = factors.left[rows] @ factors.right[columns].T
         grid_columns = np.broadcast_to(columns, values.shape).ravel()
         expected = completion.data.to_scores(grid_columns, values.ravel()).reshape(values.shape)
         error = standard_errors(completion, rows, columns) * completion.data.spread[columns]
-        return TransferPrediction(tuple(sources), tuple(targets), expected, error)
+        return TransferPrediction(tuple(names[0]), tuple(names[1]), expected, error)
 
     def _check_parameters(self, scores: TransferScores) -> int | None:
         """Refuse what cannot be used; return the number of clusters, None for ``auto``."""
@@ -340,44 +330,38 @@ def check_features(features: Floats | None, n_tasks: int) -> Floats | None:
 
 def standard_errors(completion: Completion, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
     """Return standard errors of predictions: held-out variance is c0 + c1 (1/d_row + 1/d_column)."""
-    data = completion.data
-    count_row = np.maximum(np.bincount(data.rows, minlength=data.n), 0.5)
-    count_column = np.maximum(np.bincount(data.columns, minlength=data.n), 0.5)
     if completion.folds:
         squares = np.concatenate([fold.residuals() for fold in completion.folds]) ** 2
-        scarcity = np.concatenate([scarcity_of(fold) for fold in completion.folds])
-        slope = float(np.cov(squares, scarcity)[0, 1] / max(float(np.var(scarcity)), 1e-12))
-        slope = min(max(slope, 0.0), 0.9 * float(squares.mean()) / float(scarcity.mean()))
-        base = float(squares.mean()) - slope * float(scarcity.mean())
+        parts = [scarcity(fold.data, fold.held_rows, fold.held_columns) for fold in completion.folds]
+        scarce = np.concatenate(parts)
+        slope = float(np.cov(squares, scarce)[0, 1] / max(float(np.var(scarce)), 1e-12))
+        slope = min(max(slope, 0.0), 0.9 * float(squares.mean()) / float(scarce.mean()))
+        base = float(squares.mean()) - slope * float(scarce.mean())
     else:
         base, slope = float(np.mean(completion.residuals**2)) if len(completion.residuals) else 1.0, 1.0
-    return np.sqrt(base + slope * (1 / count_row[rows][:, None] + 1 / count_column[columns][None, :]))
+    return np.sqrt(base + slope * scarcity(completion.data, rows[:, None], columns))
 
 
-def scarcity_of(fold: Fold) -> Floats:
-    """Return 1/d_row + 1/d_column of the held-out pairs of a fold."""
-    counts = [
-        np.maximum(np.bincount(ends, minlength=fold.data.n), 0.5)
-        for ends in (fold.data.rows, fold.data.columns)
-    ]
-    return np.asarray(1 / counts[0][fold.held_rows] + 1 / counts[1][fold.held_columns])
+def scarcity(data: Standardised, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+    """Return 1/d_row + 1/d_column of some pairs, where d is how many scores a source or a target has."""
+    row_counts = np.maximum(np.bincount(data.rows, minlength=data.n), 0.5)
+    column_counts = np.maximum(np.bincount(data.columns, minlength=data.n), 0.5)
+    return np.asarray(1 / row_counts[rows] + 1 / column_counts[columns])
 
 
 def certify(similarity: CompletionResult) -> Certificate:
     """Say what is proven of a similarity."""
+    sentence = f"The completion is not proven optimal: {similarity.message}."
     if similarity.converged:
-        sentence = (
-            f"The completion of the scores is optimal within {similarity.gap:.0e} of its value (certified)."
-        )
-    else:
-        sentence = f"The completion is not proven optimal: {similarity.message}."
+        within = f"{similarity.gap:.0e} of its value"
+        sentence = f"The completion of the scores is optimal within {within} (certified)."
     return Certificate(
-        similarity.gap,
-        similarity.converged,
-        similarity.regularisation,
-        similarity.objective,
-        similarity.rank,
-        sentence,
+        gap=similarity.gap,
+        converged=similarity.converged,
+        regularisation=similarity.regularisation,
+        objective=similarity.objective,
+        rank=similarity.rank,
+        sentence=sentence,
     )
 
 

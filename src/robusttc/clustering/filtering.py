@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -10,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from robusttc.errors import UsageError, quote
-from robusttc.params import Choice, check_param
+from robusttc.clustering.problem import Labels
+from robusttc.params import Choice, Number, check_param
 from robusttc.transfer import TransferScores, standardise_columns
 
 __all__ = ["RULES", "FilteredScores", "PairVerdict", "filter_scores"]
@@ -32,20 +31,14 @@ class PairVerdict(IntEnum):
 class FilteredScores:
     """What Eq. 1 leaves of the scores.
 
-    Attributes
-    ----------
-    Y
-        Symmetric (n, n): 1 for pairs that belong together, 0 for pairs that do not (the zeros are stored);
-        the diagonal is 1. An entry that is not stored is unobserved.
-    first, second
-        The numbers of the tasks of each measured pair, ``first < second``.
-    verdict
-        The `PairVerdict` of each measured pair, as a number.
+    Y is symmetric, n x n: 1 for pairs that belong together, 0 for pairs that do not (the zeros are stored);
+    the diagonal is 1. An entry that is not stored is unobserved. `verdict` holds the `PairVerdict` of each
+    measured pair of tasks, ``first < second``, as a number.
     """
 
     Y: csr_array[np.float64]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
+    first: Labels
+    second: Labels
     verdict: NDArray[np.int8]
 
 
@@ -89,12 +82,8 @@ def filter_scores(
     ['SAME', 'DIFFERENT', 'UNCERTAIN']
     """
     check_param("rule", rule, Choice(*RULES))
-    for name, value in (("p_high", p_high), ("p_low", p_low)):
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not is_number or not 0 <= value < math.inf:
-            raise UsageError(
-                f"{name} cannot be used", got=quote(value), expected="a finite number, 0 or more"
-            )
+    check_param("p_high", p_high, Number(0))
+    check_param("p_low", p_low, Number(0))
     entries = np.flatnonzero(scores.off_diagonal)
     target = scores.target[entries]
     columns = standardise_columns(target, scores.score[entries], n_tasks=scores.n_tasks)
@@ -116,14 +105,11 @@ def filter_scores(
     return FilteredScores(Y, pairs.first, pairs.second, verdict)
 
 
-def build_similarity(
-    first: NDArray[np.int64], second: NDArray[np.int64], value: NDArray[np.int8], n_tasks: int
-) -> csr_array[np.float64]:
+def build_similarity(first: Labels, second: Labels, value: NDArray[np.int8], n: int) -> csr_array[np.float64]:
     """Return a symmetric matrix with these values, zeros stored, and ones on the diagonal."""
-    diagonal = np.arange(n_tasks)
-    rows = np.concatenate([first, second, diagonal])
-    columns = np.concatenate([second, first, diagonal])
-    values = np.concatenate([value, value, np.ones(n_tasks)]).astype(np.float64)
-    Y = csr_array((values, (rows, columns)), shape=(n_tasks, n_tasks))
+    diagonal = np.arange(n)
+    rows, columns = np.concatenate([first, second, diagonal]), np.concatenate([second, first, diagonal])
+    values = np.concatenate([value, value, np.ones(n)]).astype(np.float64)
+    Y = csr_array((values, (rows, columns)), shape=(n, n))
     Y.sort_indices()
     return Y

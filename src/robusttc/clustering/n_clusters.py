@@ -9,6 +9,7 @@ with most of the gain that any number has over one cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,40 +17,15 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from robusttc.clustering.completion import Fold
-from robusttc.clustering.problem import Floats, Labels
+from robusttc.clustering.problem import Floats, Labels, number_pairs
 from robusttc.clustering.spectral import build_tree, cut
 from robusttc.clustering.standardise import standardise
-from robusttc.transfer import TransferScores
+from robusttc.transfer import TransferScores, row_means
 
-__all__ = [
-    "NumberOfClusters",
-    "TwoGroups",
-    "candidates",
-    "choose_n_clusters",
-    "fit_two_groups",
-    "pair_means",
-    "pair_values",
-]
+__all__ = ["TwoGroups", "candidates", "choose_n_clusters", "fit_two_groups", "pair_means", "pair_values"]
 
 SHARE_OF_GAIN = 0.85  # of the best number of clusters, that a smaller one has to reach
 CLEAR = 2.0  # standard errors by which the best number has to be better than one cluster
-
-
-@dataclass(frozen=True, eq=False)
-class NumberOfClusters:
-    """What was tried and chosen.
-
-    Attributes
-    ----------
-    chosen
-        The number of clusters.
-    tried, gain
-        The numbers that were tried, and the mean gain in log-likelihood of a held-out pair over one cluster.
-    """
-
-    chosen: int
-    tried: tuple[int, ...]
-    gain: Floats
 
 
 @dataclass(frozen=True)
@@ -57,23 +33,19 @@ class TwoGroups:
     """Normal distributions of the values of pairs within a cluster and between clusters."""
 
     within_mean: float
-    within_deviation: float
     between_mean: float
-    between_deviation: float
+    deviation: float
     share_within: float
 
-    def log_likelihood(self, values: Floats, same: NDArray[np.bool_]) -> Floats:
-        """Return the log-likelihood of values of pairs that are in one cluster, or are not."""
-        mean = np.where(same, self.within_mean, self.between_mean)
-        deviation = np.where(same, self.within_deviation, self.between_deviation)
-        return np.asarray(norm.logpdf(values, mean, deviation))
+    def log_likelihood_ratio(self, values: Floats) -> Floats:
+        """Return the log-likelihood of values within a cluster less that between clusters."""
+        within = norm.logpdf(values, self.within_mean, self.deviation)
+        return np.asarray(within - norm.logpdf(values, self.between_mean, self.deviation))
 
     def posterior(self, values: Floats) -> Floats:
         """Return the probability that pairs of these values belong to one cluster."""
-        within = norm.logpdf(values, self.within_mean, self.within_deviation) + np.log(self.share_within)
-        between = norm.logpdf(values, self.between_mean, self.between_deviation) + np.log1p(
-            -self.share_within
-        )
+        within = norm.logpdf(values, self.within_mean, self.deviation) + np.log(self.share_within)
+        between = norm.logpdf(values, self.between_mean, self.deviation) + np.log1p(-self.share_within)
         return np.asarray(expit(within - between))
 
 
@@ -84,22 +56,21 @@ def fit_two_groups(values: Floats, same: NDArray[np.bool_]) -> TwoGroups:
     left = values - np.where(same, means[0], means[1])
     deviation = max(float(np.sqrt(np.mean(left**2))) if len(left) else 1.0, 1e-3)
     share = float(np.clip(same.mean() if len(same) else 0.5, 1e-3, 1 - 1e-3))
-    return TwoGroups(means[0], deviation, means[1], deviation, share)
+    return TwoGroups(means[0], means[1], deviation, share)
 
 
-def pair_means(rows: Labels, columns: Labels, values: Floats, n: int) -> tuple[Labels, Labels, Floats]:
+def pair_means(
+    rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]], values: Floats, n: int
+) -> tuple[Labels, Labels, Floats]:
     """Return unordered pairs (first < second) and the mean over their measured directions."""
-    low, high = np.minimum(rows, columns), np.maximum(rows, columns)
-    pairs, pair = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
-    means = np.bincount(pair, weights=values) / np.maximum(np.bincount(pair), 1)
-    return pairs // n, pairs % n, means
+    pairs, pair = number_pairs(rows, columns, n)
+    return pairs // n, pairs % n, row_means(pair, values, len(pairs))
 
 
 def pair_values(scores: TransferScores) -> tuple[Labels, Labels, Floats]:
     """Return the measured pairs and their standardised scores less the row means, mean of both directions."""
     data = standardise(scores, method="standard")
-    counts = np.maximum(np.bincount(data.rows, minlength=data.n), 1)
-    means = np.bincount(data.rows, weights=data.values, minlength=data.n) / counts
+    means = row_means(data.rows, data.values, data.n)
     return pair_means(data.rows, data.columns, data.values - means[data.rows], data.n)
 
 
@@ -112,13 +83,15 @@ def candidates(n: int) -> tuple[int, ...]:
     return tuple(tried)
 
 
-def choose_n_clusters(folds: list[Fold], n: int, seed: int) -> NumberOfClusters:
-    """Choose the number of clusters by held-out pairs; see the module's docstring."""
+def choose_n_clusters(folds: list[Fold], n: int, seed: int) -> tuple[int, dict[int, float]]:
+    """Choose the number of clusters by held-out pairs; see the module's docstring.
+
+    Returned are the number, and for each that was tried the mean gain in log-likelihood of a held-out pair
+    over one cluster.
+    """
     tried = candidates(n)
     predicted, values = [], []
     for fold in folds:
-        if fold.factors is None or fold.directions is None:
-            raise AssertionError("the folds are fitted")
         a, b, data = fold.factors.a, fold.factors.b, fold.data
         left = data.values - a[data.rows] - b[data.columns]
         train = pair_means(data.rows, data.columns, left, n)
@@ -137,7 +110,7 @@ def choose_n_clusters(folds: list[Fold], n: int, seed: int) -> NumberOfClusters:
     error = float(gain[best].std()) / np.sqrt(max(gain.shape[1], 1))
     is_clear = means[best] > CLEAR * error
     chosen = int(np.argmax(means >= SHARE_OF_GAIN * means[best])) if is_clear else 0
-    return NumberOfClusters(tried[chosen], tried, means)
+    return tried[chosen], dict(zip(tried, means.tolist(), strict=True))
 
 
 def predict_by_blocks(

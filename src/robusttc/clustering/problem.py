@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Factors", "Floats", "Labels", "Penalties", "Problem", "make_problem"]
+__all__ = ["Factors", "Floats", "Labels", "Penalties", "Problem", "make_problem", "number_pairs"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -69,10 +69,8 @@ class Problem:
     def transposed(self) -> NDArray[np.intp] | None:
         """Where each entry's other direction is; None if some entry is measured in one direction alone."""
         order = np.lexsort((self.rows, self.indices))
-        is_symmetric = np.array_equal(self.indices[order], self.rows) and np.array_equal(
-            self.rows[order], self.indices
-        )
-        return order if is_symmetric else None
+        turned = self.indices[order], self.rows[order]
+        return order if np.array_equal(turned, (self.rows, self.indices)) else None
 
     def parts(self, values: Floats, sign: float) -> sparse.csr_array:
         """Return the symmetric (sign 1) or skew-symmetric (sign -1) part of a matrix of the entries."""
@@ -80,10 +78,6 @@ class Problem:
             return self.matrix((values + sign * values[self.transposed]) / 2)
         matrix = self.matrix(values)
         return sparse.csr_array((matrix + sign * matrix.T) / 2)
-
-    def with_values(self, values: Floats, weights: Floats) -> Problem:
-        """Return a problem with other values and weights at the same entries."""
-        return Problem(self.indptr, self.indices, values, weights, self.basis)
 
     @property
     def n_coordinates(self) -> int:
@@ -103,13 +97,20 @@ class Problem:
         return matrix if self.basis is None else sparse.csr_array(self.basis.T @ matrix @ self.basis)
 
 
+def number_pairs(
+    rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]], n: int
+) -> tuple[Labels, Labels]:
+    """Return the unordered pairs of some entries, each as first * n + second, and the pair of each entry."""
+    low, high = np.minimum(rows, columns).astype(np.int64), np.maximum(rows, columns)
+    return np.unique(low * n + high, return_inverse=True)
+
+
 def make_problem(
     n: int,
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
+    rows: Labels,
+    columns: Labels,
     values: Floats,
     weights: Floats | None = None,
-    *,
     basis: sparse.csr_array | None = None,
 ) -> Problem:
     """Sort entries into CSR form; no entry may occur twice."""
@@ -142,6 +143,11 @@ class Factors:
     a: Floats
     b: Floats
 
+    @property
+    def parts(self) -> tuple[Floats, ...]:
+        """All of them, in this order."""
+        return self.U, self.V, self.P, self.Q, self.a, self.b
+
     @classmethod
     def zeros(cls, n: int) -> Factors:
         """Return the origin, without any column."""
@@ -151,14 +157,12 @@ class Factors:
     @property
     def left(self) -> Floats:
         """Left factor of everything: prediction = left @ right'."""
-        ones = np.ones(len(self.a))
-        return np.column_stack([self.U, -self.V, self.P, -self.Q, self.a, ones])
+        return np.column_stack([self.U, -self.V, self.P, -self.Q, self.a, np.ones(len(self.a))])
 
     @property
     def right(self) -> Floats:
         """Right factor of everything."""
-        ones = np.ones(len(self.a))
-        return np.column_stack([self.U, self.V, self.Q, self.P, ones, self.b])
+        return np.column_stack([self.U, self.V, self.Q, self.P, np.ones(len(self.a)), self.b])
 
     def predict(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Floats:
         """Return the predicted values of some entries."""
@@ -171,5 +175,4 @@ class Factors:
 
     def expanded(self, problem: Problem) -> Factors:
         """Return the factors of the tasks for coordinates of a problem with features."""
-        parts = (self.U, self.V, self.P, self.Q, self.a, self.b)
-        return Factors(*(problem.expand(part) for part in parts))
+        return Factors(*(problem.expand(part) for part in self.parts))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from robusttc.clustering.completion import ROUGH, TAUS, count_folds
-from robusttc.clustering.problem import Floats, Penalties, Problem, make_problem
+from robusttc.clustering.problem import Floats, Penalties, Problem, make_problem, number_pairs
 from robusttc.clustering.solvers import Solution, residuals, solve_absolute, solve_smooth
 from robusttc.errors import DataError, quote
 from robusttc.params import Choice, Constraint, Number, check_params
@@ -157,11 +157,12 @@ def as_result(
     # With the smooth losses X is the positive part alone.
     values, vectors = eigen_factors(factors.U, factors.V if loss == "absolute" else factors.V[:, :0])
     left = residuals(problem, solution.factors)
-    limit = 0.0 if loss == "absolute" else delta
-    bound = np.abs(solution.dual) >= (1.0 if loss == "absolute" else delta) * problem.weights * (1 - 1e-6)
+    limit, largest = (0.0, 1.0) if loss == "absolute" else (delta, delta)  # of a residual, of the dual
     beyond = np.zeros_like(left)
     if np.isfinite(limit):
-        beyond = np.where(bound & (np.abs(left) > limit + 1e-9), left - np.sign(left) * limit, 0.0)
+        is_beyond = np.abs(solution.dual) >= largest * problem.weights * (1 - 1e-6)
+        is_beyond &= np.abs(left) > limit + 1e-9
+        beyond = np.where(is_beyond, left - np.sign(left) * limit, 0.0)
     outliers = problem.matrix(beyond).copy()  # what is dropped here must not be dropped from the problem
     outliers.eliminate_zeros()
     message = ""
@@ -170,19 +171,9 @@ def as_result(
             f"the optimum is proven only to {solution.gap:.1e} of its value, not {tol:.0e}: X has rank "
             f"{len(values)}; a larger regularisation (a smaller lambda) gives a lower rank and a proof"
         )
-    return CompletionResult(
-        values,
-        vectors,
-        tau,
-        loss,
-        delta,
-        solution.objective,
-        solution.gap,
-        problem.matrix(solution.scale * solution.dual),
-        outliers,
-        solution.converged,
-        message,
-    )
+    dual = problem.matrix(solution.scale * solution.dual)
+    proven = solution.objective, solution.gap, dual, outliers, solution.converged
+    return CompletionResult(values, vectors, tau, loss, delta, *proven, message)
 
 
 def eigen_factors(U: Floats, V: Floats) -> tuple[Floats, Floats]:
@@ -200,21 +191,18 @@ def eigen_factors(U: Floats, V: Floats) -> tuple[Floats, Floats]:
 
 def cross_validate_tau(problem: Problem, loss: str, delta: float, seed: int) -> float:
     """Choose tau by the squared error of held-out pairs; scaled for the larger final sample."""
-    low = np.minimum(problem.rows, problem.indices).astype(np.int64)
-    high = np.maximum(problem.rows, problem.indices)
-    pairs, pair = np.unique(low * problem.n + high, return_inverse=True)
-    on_diagonal = low == high
+    rows, columns = problem.rows.astype(np.int64), problem.indices.astype(np.int64)
+    pairs, pair = number_pairs(rows, columns, problem.n)
     n_folds = min(count_folds(len(pairs)), 5)
     fold_of = np.random.default_rng(seed).permutation(len(pairs)) % max(n_folds, 2)
     taus = [1 / factor for factor in LAMBDAS] if loss == "absolute" else TAUS
     errors = np.zeros(len(taus))
     for number in range(n_folds if len(pairs) >= 10 else 0):
-        held = (fold_of[pair] == number) & ~on_diagonal
-        kept = ~held
-        train = make_problem(problem.n, problem.rows[kept], problem.indices[kept], problem.values[kept])
+        held = (fold_of[pair] == number) & (rows != columns)
+        train = make_problem(problem.n, rows[~held], columns[~held], problem.values[~held])
         for place, tau in enumerate(taus):
             found = solve_plain(train, tau * float(np.sqrt(train.degree)), loss, delta, ROUGH, seed)
-            predicted = found.factors.predict(problem.rows[held], problem.indices[held])
+            predicted = found.factors.predict(rows[held], columns[held])
             errors[place] += float(np.sum((problem.values[held] - predicted) ** 2))
     return taus[int(np.argmin(errors))] * float(np.sqrt(problem.degree))
 
@@ -246,9 +234,7 @@ def check_entries(W: Any, measured: Any, *, symmetric: bool) -> Problem:
 def check_matrix(name: str, matrix: Any) -> Any:
     """Refuse what is not a square matrix of numbers."""
     try:
-        is_sparse = sparse.issparse(matrix)
-        array: Any = matrix
-        array = array.tocsr() if is_sparse else np.asarray(array)
+        array: Any = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.asarray(matrix)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} is not a matrix of numbers", got=quote(str(error))) from None
     if array.dtype.kind not in "biuf":

@@ -9,6 +9,7 @@ smooth program with shifted values. Up to `MAX_DENSE_TASKS` tasks it is solved b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,40 +25,26 @@ from robusttc.clustering.problem import Factors, Floats, Penalties, Problem
 __all__ = ["Solution", "solve_absolute", "solve_smooth"]
 
 MAX_DENSE_TASKS = 500
+MAX_DENSE_STEPS = 5_000  # of ADMM
+MAX_ROUNDS = 60  # of the method of multipliers
 FIRST_STEPS, ROUGH_STEPS, MAX_STEPS = 20, 40, 100  # of L-BFGS in a round
 NEW_DIRECTIONS = 8  # so many columns may join a factor of lower rank in one round
 SMALL = 0.05  # columns below this share of the largest are small
 GUESSED = 0.25  # the same, for the first directions
 VANISHED = 1e-6  # columns below this share of the largest are dropped
+NO_SPECTRUM = Spectrum(0.0, np.zeros(0), np.zeros((0, 0)))  # of a part that is left out
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A point of the program with its proof.
+    """A point of the program with its proof."""
 
-    Attributes
-    ----------
-    factors
-        The point, in the coordinates of the problem.
-    dual
-        G at the measured entries, before it is scaled to be feasible.
-    scale
-        What G is multiplied by to be feasible.
-    objective, gap
-        The value of the program, and the proven relative distance to its optimum.
-    converged
-        Whether the gap reached the tolerance.
-    n_sweeps
-        How often all entries were passed over.
-    """
-
-    factors: Factors
-    dual: Floats
-    scale: float
+    factors: Factors  # in the coordinates of the problem
+    dual: Floats  # G at the measured entries
+    scale: float  # what G is multiplied by to be feasible
     objective: float
-    gap: float
+    gap: float  # the proven relative distance to the optimum
     converged: bool
-    n_sweeps: int
 
 
 @numba.njit(cache=True, fastmath=True, nogil=True)
@@ -100,63 +87,50 @@ class SmoothProgram:
     def __init__(self, problem: Problem, penalties: Penalties, factors: Factors) -> None:
         self.problem = problem
         self.penalties = penalties
-        self.widths = tuple(part.shape[1] for part in (factors.U, factors.V, factors.P))
-        n, k = problem.n, self.widths[0] + self.widths[1] + 2 * self.widths[2] + 2
-        self.left, self.right = np.ones((n, k)), np.ones((n, k))
-        self.left_sum, self.right_sum = np.empty((n, k)), np.empty((n, k))
+        self.shapes = [part.shape for part in factors.parts]
+        width = sum(shape[1] for shape in self.shapes[:4]) + 2
+        self.left_sum, self.right_sum = np.empty((2, problem.n, width))
         self.dual = np.empty(len(problem.values))
-        self.n_sweeps = 0
-
-    def flatten(self, factors: Factors) -> Floats:
-        """Return the factors as one vector."""
-        parts = (factors.U, factors.V, factors.P, factors.Q, factors.a, factors.b)
-        return np.concatenate([part.ravel() for part in parts])
 
     def unflatten(self, flat: Floats) -> Factors:
         """Return the factors that a vector holds, as views."""
-        n, (u, v, p) = self.problem.n_coordinates, self.widths
-        parts = []
-        for width in (u, v, p, p):
-            parts.append(flat[: n * width].reshape(n, width))
-            flat = flat[n * width :]
-        U, V, P, Q = parts
-        return Factors(U, V, P, Q, flat[:n], flat[n:])
+        ends = np.cumsum([np.prod(shape) for shape in self.shapes])[:-1]
+        parts = np.split(flat, ends)
+        return Factors(*(part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)))
 
     def __call__(self, flat: Floats) -> tuple[float, Floats]:
-        """Return the objective and its gradient."""
-        found, pay = self.unflatten(flat), self.penalties
-        u, v, p = self.widths
-        ends = np.cumsum([0, u, v, p, p])
-        data = self.problem
-        rows = found.expanded(data)
-        self.left[:, : ends[4]] = np.hstack([rows.U, -rows.V, rows.P, -rows.Q])
-        self.right[:, : ends[4]] = np.hstack([rows.U, rows.V, rows.Q, rows.P])
-        self.left[:, -2], self.right[:, -1] = rows.a, rows.b
+        """Return the objective and its gradient; the dual and its sums are left in the attributes."""
+        found, pay, data = self.unflatten(flat), self.penalties, self.problem
+        expanded = found.expanded(data)
         loss = sweep(
             data.indptr,
             data.indices,
             data.values,
             data.weights,
             pay.delta,
-            self.left,
-            self.right,
+            expanded.left,
+            expanded.right,
             self.left_sum,
             self.right_sum,
             self.dual,
         )
-        self.n_sweeps += 1
-        left_sum, right_sum = data.contract(self.left_sum), data.contract(self.right_sum)
-        from_left = [left_sum[:, ends[part] : ends[part + 1]] for part in range(4)]
-        from_right = [right_sum[:, ends[part] : ends[part + 1]] for part in range(4)]
+        ends = np.cumsum([shape[1] for shape in self.shapes[:4]])
+        left = np.split(data.contract(self.left_sum), ends, axis=1)
+        right = np.split(data.contract(self.right_sum), ends, axis=1)
         gradient = [
-            2 * finite(pay.positive) * found.U - from_left[0] - from_right[0],
-            2 * finite(pay.negative) * found.V + from_left[1] - from_right[1],
-            2 * finite(pay.skew) * found.P - from_left[2] - from_right[3],
-            2 * finite(pay.skew) * found.Q + from_left[3] - from_right[2],
-            (pay.row * found.a - left_sum[:, -2]) if np.isfinite(pay.row) else 0 * found.a,
-            (pay.column * found.b - right_sum[:, -1]) if np.isfinite(pay.column) else 0 * found.b,
+            2 * finite(pay.positive) * found.U - left[0] - right[0],
+            2 * finite(pay.negative) * found.V + left[1] - right[1],
+            2 * finite(pay.skew) * found.P - left[2] - right[3],
+            2 * finite(pay.skew) * found.Q + left[3] - right[2],
+            (pay.row * found.a - left[4][:, 0]) if np.isfinite(pay.row) else 0 * found.a,
+            (pay.column * found.b - right[4][:, 1]) if np.isfinite(pay.column) else 0 * found.b,
         ]
-        return loss + penalty_of(found, pay), np.concatenate([part.ravel() for part in gradient])
+        return loss + penalty_of(found, pay), flatten(gradient)
+
+
+def flatten(parts: Iterable[Floats]) -> Floats:
+    """Return arrays as one vector."""
+    return np.concatenate([part.ravel() for part in parts])
 
 
 def finite(penalty: float) -> float:
@@ -166,20 +140,18 @@ def finite(penalty: float) -> float:
 
 def penalty_of(factors: Factors, pay: Penalties) -> float:
     """Return the penalties of a point; in factors a nuclear norm is a sum of squares."""
-    squares = [float(np.vdot(part, part)) for part in (factors.U, factors.V, factors.P, factors.Q)]
-    total = finite(pay.positive) * squares[0] + finite(pay.negative) * squares[1]
-    total += finite(pay.skew) * (squares[2] + squares[3])
-    total += 0.5 * finite(pay.row) * float(factors.a @ factors.a)
-    return total + 0.5 * finite(pay.column) * float(factors.b @ factors.b)
+    u, v, p, q, a, b = (float(np.vdot(part, part)) for part in factors.parts)
+    norms = finite(pay.positive) * u + finite(pay.negative) * v + finite(pay.skew) * (p + q)
+    return norms + 0.5 * finite(pay.row) * a + 0.5 * finite(pay.column) * b
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
     """The spectra that bound a dual, and the scale that makes it feasible."""
 
-    positive: Spectrum | None
-    negative: Spectrum | None
-    skew: Spectrum | None
+    positive: Spectrum
+    negative: Spectrum
+    skew: Spectrum
     scale: float
 
 
@@ -194,29 +166,25 @@ def prove(
     estimate: bool = False,
 ) -> Proof:
     """Bound the spectral constraints of a dual; `estimate`: roughly, without a proof."""
-    symmetric = problem.in_coordinates(problem.parts(dual, 1.0))
-    spectra: list[Spectrum | None] = [None, None, None]
-    scale = 1.0
 
     def bound(matrix: sparse.csr_array, limit: float, basis: Floats) -> Spectrum:
-        nonlocal scale
-        found = bound_largest(matrix, limit, basis, slack=slack, generator=generator, estimate=estimate)
-        scale = min(scale, limit / max(found.upper, 1e-300))
-        return found
+        return bound_largest(matrix, limit, basis, slack=slack, generator=generator, estimate=estimate)
 
-    if np.isfinite(pay.positive):
-        spectra[0] = bound(symmetric, pay.positive, orthonormal(factors.U))
+    symmetric = problem.in_coordinates(problem.parts(dual, 1.0))
+    positive = bound(symmetric, pay.positive, orthonormal(factors.U))
+    negative, skew = NO_SPECTRUM, NO_SPECTRUM
     if np.isfinite(pay.negative):
-        spectra[1] = bound(-symmetric, pay.negative, orthonormal(factors.V))
+        negative = bound(-symmetric, pay.negative, orthonormal(factors.V))
     if np.isfinite(pay.skew):
         K = problem.in_coordinates(problem.parts(dual, -1.0))
-        zero = sparse.csr_array(K.shape)
-        top, bottom = sparse.hstack([zero, K]), sparse.hstack([K.T, zero])
+        blocks: Any = [[None, K], [K.T, None]]
+        doubled = sparse.csr_array(sparse.block_array(blocks))
         # The singular vectors of K, and so the eigenvectors of this matrix, lie in the span of P and Q.
         planes = orthonormal(np.hstack([factors.P, factors.Q]))
-        basis = np.asarray(np.kron(np.eye(2), planes), dtype=np.float64)
-        spectra[2] = bound(sparse.csr_array(sparse.vstack([top, bottom])), pay.skew, basis)
-    return Proof(spectra[0], spectra[1], spectra[2], scale)
+        skew = bound(doubled, pay.skew, np.asarray(np.kron(np.eye(2), planes), dtype=np.float64))
+    limits = ((positive, pay.positive), (negative, pay.negative), (skew, pay.skew))
+    scale = min(1.0, *(limit / max(spectrum.upper, 1e-300) for spectrum, limit in limits))
+    return Proof(positive, negative, skew, scale)
 
 
 def orthonormal(part: Floats) -> Floats:
@@ -231,16 +199,9 @@ def smooth_dual_value(problem: Problem, pay: Penalties, dual: Floats, scale: flo
     G = problem.matrix(dual)
     linear = float(dual @ problem.values)
     quadratic = 0.5 * float(dual @ (dual / problem.weights))
-    if np.isfinite(pay.row):
-        quadratic += (
-            0.5 * float(np.sum(problem.contract(np.asarray(G.sum(axis=1), dtype=np.float64)) ** 2)) / pay.row
-        )
-    if np.isfinite(pay.column):
-        quadratic += (
-            0.5
-            * float(np.sum(problem.contract(np.asarray(G.sum(axis=0), dtype=np.float64)) ** 2))
-            / pay.column
-        )
+    for axis, ridge in ((1, pay.row), (0, pay.column)):
+        sums = problem.contract(np.asarray(G.sum(axis=axis), dtype=np.float64))
+        quadratic += 0.5 * float(np.sum(sums**2)) / ridge
     best = max(min(scale, linear / (2 * quadratic)), 0.0) if quadratic > 0 else scale
     return best * linear - best**2 * quadratic, best
 
@@ -262,41 +223,34 @@ def solve_smooth(
     """
     generator = np.random.default_rng(seed)
     factors = Factors.zeros(problem.n_coordinates) if start is None else start
-    n_sweeps = 0
-    best: Solution | None = None
+    best = Solution(factors, np.zeros(len(problem.values)), 0.0, np.inf, np.inf, False)
     accuracy = 1e-2
     size = float(np.vdot(problem.values, problem.values)) / max(len(problem.values), 1)
     typical = 0.3 * finite(penalties.positive) * size**0.25  # of a gradient
     for round_number in range(max_rounds + 1):
-        program = SmoothProgram(problem, penalties, factors)
-        flat = program.flatten(factors)
         # The first directions are guesses: those that come to little go, and come back if they are needed.
         is_guess = round_number == 1 and start is None
         if round_number or start is not None:
             # No test on the decrease: a new direction starts small, and would end the search at once.
             n_steps = FIRST_STEPS if is_guess else MAX_STEPS if certify else ROUGH_STEPS
             options: Any = {"maxiter": n_steps, "maxcor": 10, "ftol": 0.0, "gtol": accuracy * typical}
-            objective_of: Any = program
-            flat = minimize(objective_of, flat, jac=True, method="L-BFGS-B", options=options).x
-        factors = balance(program.unflatten(flat), GUESSED if is_guess else VANISHED)
-        n_sweeps += program.n_sweeps + 1
+            program: Any = SmoothProgram(problem, penalties, factors)
+            found = minimize(program, flatten(factors.parts), jac=True, method="L-BFGS-B", options=options)
+            factors = program.unflatten(found.x)
+        factors = balance(factors, GUESSED if is_guess else VANISHED)
         program = SmoothProgram(problem, penalties, factors)
-        objective, _ = program(program.flatten(factors))
+        objective, _ = program(flatten(factors.parts))
         proof = prove(problem, penalties, program.dual, factors, 0.1 * tol, generator, estimate=not certify)
         value, multiple = smooth_dual_value(problem, penalties, program.dual, proof.scale)
         gap = (objective - value) / max(objective, 1e-300)
-        if best is None or gap < best.gap:
-            best = Solution(
-                factors, program.dual.copy(), multiple, objective, max(gap, 0.0), gap <= tol, n_sweeps
-            )
+        if gap < best.gap:
+            best = Solution(factors, program.dual, multiple, objective, max(gap, 0.0), gap <= tol)
         if gap <= tol or not np.isfinite(gap):
             break
         # The gap is about linear in the gradient: no more exact than this round can use.
         accuracy = max(min(0.1 * gap, 0.3 * accuracy), 1e-3 * tol)
         factors = grow(factors, penalties, proof, problem, max_rank)
-    return (
-        replace(best, n_sweeps=n_sweeps) if best else Solution(factors, np.zeros(0), 0.0, 0.0, 0.0, True, 0)
-    )
+    return best
 
 
 def balance(factors: Factors, least: float) -> Factors:
@@ -333,76 +287,55 @@ def grow(factors: Factors, pay: Penalties, proof: Proof, problem: Problem, max_r
     # Where pairs are measured at random, an excess over the limit is what a direction lacks times d / n.
     reach = problem.n / problem.degree
 
-    def added(part: Floats, spectrum: Spectrum | None, limit: float) -> Floats:
-        if spectrum is None:
-            return part
+    def added(part: Floats, spectrum: Spectrum, limit: float) -> Floats:
         rank = part.shape[1]
         room = max(min(max(NEW_DIRECTIONS, rank), max_rank - rank), 0)
         above = np.flatnonzero(spectrum.values > limit * (1 + 1e-9))[:room]
         sizes = np.sqrt(reach * (spectrum.values[above] - limit))
-        return np.hstack([part, sizes * spectrum.vectors[:, above]])
+        return np.hstack([part, sizes * spectrum.vectors[:, above]]) if len(above) else part
 
+    P, Q, n = factors.P, factors.Q, len(factors.P)
+    above = np.flatnonzero(proof.skew.values > pay.skew * (1 + 1e-9))[: 2 * NEW_DIRECTIONS]
+    if len(above) and P.shape[1] < max_rank:
+        # Singular vectors of a skew matrix come in planes: half of them are the others, turned.
+        excess, vectors = reach * (proof.skew.values[above] - pay.skew), proof.skew.vectors[:, above]
+        left, right = vectors[:n], vectors[n:]
+        basis, _ = np.linalg.qr(np.hstack([left, right]))
+        core = (basis.T @ left) @ (excess[:, None] * (basis.T @ right).T)
+        new_P, new_Q = skew_factors(basis, core - core.T)
+        P, Q = np.hstack([P, new_P]), np.hstack([Q, new_Q])
     U = added(factors.U, proof.positive, pay.positive)
     V = added(factors.V, proof.negative, pay.negative)
-    P, Q = factors.P, factors.Q
-    if proof.skew is not None and P.shape[1] < max_rank:
-        n = len(P)
-        above = np.flatnonzero(proof.skew.values > pay.skew * (1 + 1e-9))[: 2 * NEW_DIRECTIONS]
-        if len(above):
-            # Singular vectors of a skew matrix come in planes: half of them are the others, turned.
-            values, vectors = proof.skew.values[above], proof.skew.vectors[:, above]
-            excess = reach * (values - pay.skew)
-            new_P, new_Q = plane_factors(vectors[:n], vectors[n:], excess)
-            P, Q = np.hstack([P, new_P]), np.hstack([Q, new_Q])
     return Factors(U, V, P, Q, factors.a, factors.b)
 
 
-def plane_factors(left: Floats, right: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return P, Q of a skew matrix given by its singular vectors."""
-    basis, _ = np.linalg.qr(np.hstack([left, right]))
-    core = (basis.T @ left) @ (sizes[:, None] * (basis.T @ right).T)
-    return skew_factors(basis, core - core.T)
-
-
-def solve_absolute(
-    problem: Problem,
-    tau: float,
-    *,
-    start: Factors | None = None,
-    tol: float = 1e-5,
-    max_rounds: int = 60,
-    seed: int = 0,
-) -> Solution:
+def solve_absolute(problem: Problem, tau: float, *, tol: float = 1e-5, seed: int = 0) -> Solution:
     """Minimise tau ||X||_* + sum |W - X| over symmetric X: Eq. 2 of the paper, divided by lambda = 1 / tau.
 
     The entries must be symmetric and of weight 1.
     """
     if problem.n <= MAX_DENSE_TASKS:
         return solve_dense(problem, tau, tol=tol)
-    factors = Factors.zeros(problem.n) if start is None else start
-    best: Solution | None = None
-    dual = np.zeros(len(problem.values))
+    factors, dual = Factors.zeros(problem.n), np.zeros(len(problem.values))
+    best = Solution(factors, dual, 0.0, np.inf, np.inf, False)
     generator = np.random.default_rng(seed)
-    mu, accuracy, n_sweeps, last = 3.0, 1e-3, 0, 0
-    for round_number in range(max_rounds):
+    mu, accuracy, last = 3.0, 1e-3, 0
+    for round_number in range(MAX_ROUNDS):
         # Minimising the augmented Lagrangian over E leaves the Huber loss of shifted values.
-        shifted = problem.with_values(problem.values + dual / mu, np.full(len(dual), mu))
+        shifted = replace(problem, values=problem.values + dual / mu, weights=np.full(len(dual), mu))
         penalties = Penalties(positive=tau, negative=tau, delta=1.0 / mu)
         inner = solve_smooth(shifted, penalties, start=factors, tol=accuracy, max_rounds=4, seed=seed)
         factors, dual = inner.factors, inner.dual
-        n_sweeps += inner.n_sweeps
         objective = penalty_of(factors, penalties) + float(np.abs(residuals(problem, factors)).sum())
         proof = prove(problem, penalties, dual, factors, 0.1 * tol, generator)
         gap = 1.0 - proof.scale * float(dual @ problem.values) / objective if objective > 0 else 0.0
-        if best is None or gap < 0.9 * best.gap:
+        if gap < 0.9 * best.gap:
             last = round_number
-        if best is None or gap < best.gap:
-            best = Solution(factors, dual.copy(), proof.scale, objective, max(gap, 0.0), gap <= tol, n_sweeps)
+        if gap < best.gap:
+            best = Solution(factors, dual, proof.scale, objective, max(gap, 0.0), gap <= tol)
         if best.gap <= tol or round_number - last >= 10:
             break
         mu, accuracy = min(1.5 * mu, 40.0), max(min(accuracy, 0.1 * abs(gap)), 0.1 * tol)
-    if best is None:
-        raise AssertionError("there is at least one round")
     return best
 
 
@@ -412,50 +345,47 @@ def residuals(problem: Problem, factors: Factors) -> Floats:
     return np.asarray(problem.values - predicted)
 
 
-def solve_dense(problem: Problem, tau: float, *, tol: float, max_iter: int = 5_000) -> Solution:
+def solve_dense(problem: Problem, tau: float, *, tol: float) -> Solution:
     """Solve Eq. 2 by ADMM with over-relaxation and an adaptive penalty, on n x n matrices."""
-    rows, columns = problem.rows, problem.indices
+    rows, columns, W = problem.rows, problem.indices, problem.values
     Z = np.zeros((problem.n, problem.n))
-    Z[rows, columns] = problem.values
+    Z[rows, columns] = W
     scaled_dual = np.zeros_like(Z)  # the multiplier over mu
     # The largest eigenvalue of the data sets the scale of X, which ADMM wants mu to match.
     mu = 1.0 / max(float(np.abs(np.linalg.eigvalsh(Z)).max()) / 10, 1e-6) * tau
-    best_objective, best_value = np.inf, -np.inf
-    best_point: tuple[Floats, Floats] = (np.zeros(0), np.zeros((problem.n, 0)))
-    best_dual, best_scale = np.zeros(len(problem.values)), 1.0
-    iteration = 0
-    for iteration in range(1, max_iter + 1):
+    objective, value = np.inf, -np.inf  # the best so far, and below where they were found
+    eigenvalues, eigenvectors = np.zeros(0), np.zeros((problem.n, 0))
+    best_dual, best_scale = np.zeros(len(W)), 1.0
+    for iteration in range(1, MAX_DENSE_STEPS + 1):
         values, vectors = np.linalg.eigh(Z - scaled_dual)
         values = np.sign(values) * np.maximum(np.abs(values) - tau / mu, 0.0)
         X = (vectors * values) @ vectors.T
         X = (X + X.T) / 2  # rounding errors would add up in the dual
         target = 1.6 * X - 0.6 * Z + scaled_dual
         new_Z = target.copy()
-        dual = np.clip(mu * (problem.values - target[rows, columns]), -1.0, 1.0)
+        dual = np.clip(mu * (W - target[rows, columns]), -1.0, 1.0)
         new_Z[rows, columns] += dual / mu
         scaled_dual = target - new_Z
         primal_change = float(np.linalg.norm(X - new_Z))
         dual_change = float(np.linalg.norm(new_Z - Z))
         Z = new_Z
-        if iteration % 10 and iteration < max_iter:
+        if iteration % 10:
             continue
-        objective = tau * float(np.abs(values).sum()) + float(np.abs(problem.values - X[rows, columns]).sum())
-        if objective < best_objective:
+        reached = tau * float(np.abs(values).sum()) + float(np.abs(W - X[rows, columns]).sum())
+        if reached < objective:
             kept = np.abs(values) > 1e-9 * max(float(np.abs(values).max()), 1e-12)
-            best_objective, best_point = objective, (values[kept], vectors[:, kept])
+            objective, eigenvalues, eigenvectors = reached, values[kept], vectors[:, kept]
         norm = float(np.abs(np.linalg.eigvalsh(problem.matrix(dual).toarray())).max()) * (1 + 1e-13)
         scale = min(1.0, tau / max(norm, 1e-300))
-        if scale * float(dual @ problem.values) > best_value:
-            best_value, best_dual, best_scale = scale * float(dual @ problem.values), dual, scale
-        if best_objective - best_value <= tol * best_objective:
+        if scale * float(dual @ W) > value:
+            value, best_dual, best_scale = scale * float(dual @ W), dual, scale
+        if objective - value <= tol * objective:
             break
         if primal_change > 5 * dual_change:
             mu, scaled_dual = mu * 1.5, scaled_dual / 1.5
         elif dual_change > 5 * primal_change:
             mu, scaled_dual = mu / 1.5, scaled_dual * 1.5
-    values, vectors = best_point
-    sizes = vectors * np.sqrt(np.abs(values))
-    n = problem.n
-    factors = replace(Factors.zeros(n), U=sizes[:, values > 0], V=sizes[:, values < 0])
-    gap = max(best_objective - best_value, 0.0) / max(best_objective, 1e-300)
-    return Solution(factors, best_dual, best_scale, best_objective, gap, gap <= tol, iteration)
+    sizes = eigenvectors * np.sqrt(np.abs(eigenvalues))
+    factors = replace(Factors.zeros(problem.n), U=sizes[:, eigenvalues > 0], V=sizes[:, eigenvalues < 0])
+    gap = max(objective - value, 0.0) / max(objective, 1e-300)
+    return Solution(factors, best_dual, best_scale, objective, gap, gap <= tol)

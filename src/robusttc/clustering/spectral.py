@@ -24,7 +24,6 @@ __all__ = [
     "cut",
     "find_directions",
     "normalise",
-    "number_by_size",
 ]
 
 MAX_LEAVES = 2_000  # average linkage takes memory and time with the square of the points
@@ -40,25 +39,17 @@ def find_directions(U: Floats) -> Floats:
 
 
 def normalise(points: Floats) -> Floats:
-    """Return the points scaled to length 1; one of length 0 stays there."""
+    """Return the points scaled to length 1; one of length 0, but for rounding, stays there."""
     length = np.linalg.norm(points, axis=1, keepdims=True)
     return np.asarray(points / np.where(length > 1e-12, length, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree of clusters: `cut(tree, K)` returns K of them.
+    """A tree of clusters: `cut(tree, K)` returns K of them."""
 
-    Attributes
-    ----------
-    links
-        The linkage of the leaves as SciPy has it; None where there is nothing to join or to tell apart.
-    leaf_of
-        The leaf of each task; -1 for a task that is not in the tree.
-    """
-
-    links: Floats | None
-    leaf_of: Labels
+    links: Floats | None  # as SciPy has them; None where there is nothing to join or to tell apart
+    leaf_of: Labels  # the leaf of each task; -1 for a task that is not in the tree
 
 
 def build_tree(directions: Floats, n_clusters: int, seed: int = 0) -> Tree:
@@ -121,8 +112,7 @@ def cluster_spectrally(U: Floats, V: Floats, n_clusters: int, seed: int = 0) -> 
     values, vectors = np.linalg.eigh((R * signs) @ R.T)
     leading = np.argsort(-values)[:n_clusters]
     points = Q @ vectors[:, leading[values[leading] > 1e-9 * values[-1]]]
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    return cluster_points(points / np.where(length > 0, length, 1.0), n_clusters, seed)
+    return cluster_points(normalise(points), n_clusters, seed)
 
 
 def cluster_points(points: Floats, n_clusters: int, seed: int) -> Labels:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import median
 from scipy.stats import norm, rankdata
 
-from robusttc.clustering.problem import Floats
-from robusttc.transfer import TransferScores
+from robusttc.clustering.problem import Floats, Labels
+from robusttc.transfer import TransferScores, row_means
 
 __all__ = ["METHODS", "Standardised", "choose_method", "standardise"]
 
@@ -27,34 +28,18 @@ MODEL_VARIANCE = 0.5  # typical variance of standardised scores that the program
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """Standardised scores of pairs of different tasks.
-
-    Attributes
-    ----------
-    n
-        The number of tasks.
-    rows, columns, values, weights
-        Source, target, standardised score and weight of each score that can be used.
-    places
-        The position of each in the arrays of the scores.
-    center, spread
-        Mean and standard deviation of each target's scores; NaN where they cannot be standardised.
-    method
-        ``standard`` or ``rank``.
-    quantiles
-        With ``rank``: for each target its sorted normal scores and scores.
-    """
+    """Standardised scores of pairs of different tasks, of targets that can be standardised."""
 
     n: int
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
+    rows: Labels  # the source of each score
+    columns: Labels  # its target
     values: Floats
     weights: Floats
-    places: NDArray[np.int64]
-    center: Floats
-    spread: Floats
+    places: Labels  # its position in the arrays of the scores
+    center: Floats  # the mean of each target's scores; NaN where they cannot be standardised
+    spread: Floats  # their standard deviation
     method: str
-    quantiles: dict[int, tuple[Floats, Floats]]
+    quantiles: dict[int, tuple[Floats, Floats]]  # with `rank`: sorted normal scores and scores of each target
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -66,21 +51,11 @@ class Standardised:
 
         Sources that serve everybody well, or tasks of one group, may happen to be many among the measured
         ones. The new value a + b z of a target's scores has the largest likelihood given that it is normal
-        around the expected value, with this variance.
-
-        Parameters
-        ----------
-        scores
-            The scores that were standardised, by ``standard``.
-        expected
-            The expected value of each entry, of mean 0 over all sources of the target.
-        variance
-            The variance around it, for each target.
+        around the expected value (of mean 0 over all sources of the target) with the target's variance.
         """
         columns, n = self.columns, self.n
         count = np.maximum(np.bincount(columns, minlength=n), 1)
-        z_mean = np.bincount(columns, weights=self.values, minlength=n) / count
-        mean = np.bincount(columns, weights=expected, minlength=n) / count
+        z_mean, mean = row_means(columns, self.values, n), row_means(columns, expected, n)
         z, around = self.values - z_mean[columns], expected - mean[columns]
         squares = np.bincount(columns, weights=z**2, minlength=n)
         products = np.bincount(columns, weights=z * around, minlength=n)
@@ -91,42 +66,35 @@ class Standardised:
         values = np.clip((scores.score[self.places] - center[columns]) / spread[columns], -CLIP, CLIP)
         return replace(self, values=values, center=center, spread=spread)
 
-    def apply(self, columns: NDArray[np.int64], scores: Floats) -> Floats:
+    def apply(self, columns: Labels, scores: Floats) -> Floats:
         """Standardise other scores of the same targets; NaN for targets that cannot be standardised."""
-        if self.method == "standard":
-            return np.clip((scores - self.center[columns]) / self.spread[columns], -CLIP, CLIP)
-        out = np.full(len(scores), np.nan)
-        for column, (normal, known) in self.quantiles.items():
-            chosen = columns == column
-            out[chosen] = np.interp(scores[chosen], known, normal)
-        return out
+        if self.method == "rank":
+            return self._interpolate(columns, scores, to_scores=False)
+        return np.clip((scores - self.center[columns]) / self.spread[columns], -CLIP, CLIP)
 
-    def to_scores(self, columns: NDArray[np.int64], values: Floats) -> Floats:
+    def to_scores(self, columns: Labels, values: Floats) -> Floats:
         """Return standardised values in the units of the scores."""
-        if self.method == "standard":
-            return np.asarray(self.center[columns] + self.spread[columns] * values)
-        out = np.full(len(values), np.nan)
+        if self.method == "rank":
+            return self._interpolate(columns, values, to_scores=True)
+        return np.asarray(self.center[columns] + self.spread[columns] * values)
+
+    def _interpolate(self, columns: Labels, given: Floats, *, to_scores: bool) -> Floats:
+        out = np.full(len(given), np.nan)
         for column, (normal, known) in self.quantiles.items():
             chosen = columns == column
-            out[chosen] = np.interp(values[chosen], normal, known)
+            ends = (normal, known) if to_scores else (known, normal)
+            out[chosen] = np.interp(given[chosen], *ends)
         return out
 
 
 def standardise(
-    scores: TransferScores, *, method: str = "auto", places: NDArray[np.int64] | None = None
+    scores: TransferScores, *, method: str = "auto", places: Labels | None = None
 ) -> Standardised:
     """Standardise the scores at some positions (all by default), target by target.
 
-    Parameters
-    ----------
-    scores
-        The transfer scores.
-    method
-        ``standard``: less the mean, divided by the standard deviation, clipped at 3; a score more than 8
-        robust standard deviations from the median has no say in either. ``rank``: normal scores of the ranks,
-        for scores with long tails. ``auto``: ``rank`` if the scores of the targets are strongly skewed.
-    places
-        Positions in the arrays of the scores.
+    The method ``standard`` subtracts the mean and divides by the standard deviation, clipped at 3; a score
+    more than 8 robust standard deviations from the median has no say in either. ``rank`` takes normal scores
+    of the ranks, for scores with long tails; ``auto`` takes ranks if the targets' scores are strongly skewed.
     """
     if places is None:
         places = np.arange(len(scores))
@@ -150,7 +118,7 @@ def standardise(
     return Standardised(n, source, target, values, weights, places, center, spread, method, quantiles)
 
 
-def column_moments(target: NDArray[np.int64], score: Floats, n: int) -> tuple[Floats, Floats]:
+def column_moments(target: Labels, score: Floats, n: int) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each target's scores; NaN where they do not differ."""
     size = np.zeros(n)  # scores of a tiny unit would vanish when they are squared
     np.maximum.at(size, target, np.abs(score))
@@ -164,30 +132,18 @@ def column_moments(target: NDArray[np.int64], score: Floats, n: int) -> tuple[Fl
     return np.where(differs, size * mean, np.nan), np.where(differs, size * deviation, np.nan)
 
 
-def column_medians(target: NDArray[np.int64], values: Floats, n: int) -> Floats:
-    """Return the median of each target's values; NaN for a target without any."""
-    sorted_values = values[np.lexsort((values, target))]
-    count = np.bincount(target, minlength=n)
-    start = np.cumsum(count) - count
-    low, high = start + (count - 1) // 2, start + count // 2
-    medians = np.full(n, np.nan)
-    has = count > 0
-    medians[has] = (sorted_values[low[has]] + sorted_values[high[has]]) / 2
-    return medians
-
-
-def find_wild(target: NDArray[np.int64], score: Floats, n: int) -> NDArray[np.bool_]:
+def find_wild(target: Labels, score: Floats, n: int) -> NDArray[np.bool_]:
     """Return which scores are far outside of the bulk of their target's, in robust standard deviations."""
-    away = np.abs(score - column_medians(target, score, n)[target])
-    typical = 1.4826 * column_medians(target, away, n)[target]
+    if not len(score):
+        return np.zeros(0, dtype=np.bool_)
+    away = np.abs(score - median(score, target, np.arange(n))[target])
+    typical = 1.4826 * median(away, target, np.arange(n))[target]
     wild = (typical > 0) & (away > WILD * typical)
     is_left = np.isfinite(column_moments(target[~wild], score[~wild], n)[1])
     return np.asarray(wild & is_left[target])
 
 
-def normal_scores(
-    target: NDArray[np.int64], score: Floats
-) -> tuple[Floats, dict[int, tuple[Floats, Floats]]]:
+def normal_scores(target: Labels, score: Floats) -> tuple[Floats, dict[int, tuple[Floats, Floats]]]:
     """Return normal scores of the ranks within each target, and the quantiles of each target."""
     values = np.zeros(len(score))
     quantiles = {}
@@ -201,7 +157,7 @@ def normal_scores(
     return values, quantiles
 
 
-def weigh(scores: TransferScores, places: NDArray[np.int64], spread: Floats) -> Floats:
+def weigh(scores: TransferScores, places: Labels, spread: Floats) -> Floats:
     """Return weights of mean 1 from the standard errors, or ones where there are none."""
     if scores.standard_error is None:
         return np.ones(len(places))
@@ -216,11 +172,9 @@ def choose_method(scores: TransferScores) -> str:
     off = scores.off_diagonal
     target, score = scores.target[off], scores.score[off]
     n = scores.n_tasks
-    count = np.maximum(np.bincount(target, minlength=n), 1)
-    mean = np.bincount(target, weights=score, minlength=n) / count
+    count, mean = np.bincount(target, minlength=n), row_means(target, score, n)
     away = score - mean[target]
-    second = np.bincount(target, weights=away**2, minlength=n) / count
-    third = np.bincount(target, weights=away**3, minlength=n) / count
+    second, third = row_means(target, away**2, n), row_means(target, away**3, n)
     usable = (count >= 8) & (second > 1e-24 * np.maximum(mean**2, 1e-300))
     if not usable.any():
         return "standard"

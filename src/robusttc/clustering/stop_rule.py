@@ -17,21 +17,18 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.completion import Setting, problem_of
-from robusttc.clustering.problem import Factors, Floats
-from robusttc.clustering.solvers import solve_smooth
+from robusttc.clustering.completion import Setting, problem_of, solve_roughly
+from robusttc.clustering.problem import Factors, Floats, Labels
 from robusttc.clustering.standardise import Standardised, standardise
-from robusttc.transfer import TransferScores
+from robusttc.transfer import TransferScores, row_means
 
 __all__ = ["StopRule"]
 
 # The penalties of completion that are tried; the one that predicts best counts.
 TAUS = (1.7, 0.9, 0.5, 0.3)
 DELTA = 1.0  # of the Huber loss
-TOLERANCE, MAX_ROUNDS = 3e-3, 5  # rough, but enough to compare
 # Partners of a task before measuring may stop: where so large a share of the variance is explained, and else.
 MUCH_EXPLAINED = 0.25
 MIN_PARTNERS, MIN_PARTNERS_UNEXPLAINED = 20, 50
@@ -121,7 +118,7 @@ def share_explained(known: TransferScores, latest: TransferScores, unit: Standar
     """
     values = unit.apply(latest.target, latest.score)
     found = []
-    for predicted in predict_latest(known, latest, method=unit.method):
+    for predicted in predict_latest(known, latest, unit.method):
         predicted = unit.apply(latest.target, predicted)
         usable = np.isfinite(values) & np.isfinite(predicted)
         target = latest.target[usable]
@@ -131,13 +128,12 @@ def share_explained(known: TransferScores, latest: TransferScores, unit: Standar
     return max(found, default=float("nan"))
 
 
-def centred(values: Floats, target: NDArray[np.int64]) -> Floats:
+def centred(values: Floats, target: Labels) -> Floats:
     """Return values less the mean of their target."""
-    counts = np.maximum(np.bincount(target), 1)
-    return np.asarray(values - (np.bincount(target, weights=values) / counts)[target])
+    return np.asarray(values - row_means(target, values, 0)[target])
 
 
-def predict_latest(known: TransferScores, latest: TransferScores, *, method: str = "auto") -> list[Floats]:
+def predict_latest(known: TransferScores, latest: TransferScores, method: str) -> list[Floats]:
     """Predict the latest scores from known ones, once with each penalty; NaN for targets without a unit."""
     data = standardise(known, method=method)
     if not len(data.values):
@@ -146,9 +142,6 @@ def predict_latest(known: TransferScores, latest: TransferScores, *, method: str
     found: list[Floats] = []
     factors: Factors | None = None
     for tau in TAUS:
-        penalties = Setting(tau).penalties(problem, DELTA)
-        factors = solve_smooth(
-            problem, penalties, start=factors, tol=TOLERANCE, max_rounds=MAX_ROUNDS, certify=False
-        ).factors
+        factors = solve_roughly(problem, Setting(tau).penalties(problem, DELTA), start=factors).factors
         found.append(data.to_scores(latest.target, factors.predict(latest.source, latest.target)))
     return found

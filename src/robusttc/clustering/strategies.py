@@ -6,16 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robusttc.clustering.completion import N_PARTS, Completion, Fold, complete_scores, fit_parts
-from robusttc.clustering.filtering import FilteredScores, filter_scores
-from robusttc.clustering.n_clusters import (
-    NumberOfClusters,
-    TwoGroups,
-    choose_n_clusters,
-    fit_two_groups,
-    pair_means,
-)
-from robusttc.clustering.problem import Factors, Floats, Labels, make_problem
+from robusttc.clustering.completion import N_PARTS, Completion, complete_scores, fit_parts
+from robusttc.clustering.filtering import FilteredScores, PairVerdict, filter_scores
+from robusttc.clustering.n_clusters import TwoGroups, choose_n_clusters, fit_two_groups, pair_means
+from robusttc.clustering.problem import Factors, Floats, Labels, make_problem, number_pairs
 from robusttc.clustering.similarity import CompletionResult, as_result, cross_validate_tau
 from robusttc.clustering.solvers import solve_absolute
 from robusttc.clustering.spectral import (
@@ -68,9 +62,9 @@ class Fitted:
     verdict: Verdict
     pairs: PairEvidence
     reason: str
-    tree: Tree | None
-    completion: Completion | None
     points: Floats
+    tree: Tree | None = None
+    completion: Completion | None = None
 
 
 def fit_default(
@@ -86,14 +80,12 @@ def fit_default(
     """Complete the standardised scores, cluster X, and judge the clusters on held-out pairs."""
     n = scores.n_tasks
     completion = complete_scores(scores, method=scale, features=features, delta=delta, tol=tol, seed=seed)
-    data, factors = completion.data, completion.factors
+    data, problem, factors = completion.data, completion.problem, completion.factors
     left = data.values - factors.a[data.rows] - factors.b[data.columns]
     first, second, value = pair_means(data.rows, data.columns, left, n)
-    active = count_partners(first, second, n) >= MIN_PAIRS
-    number: NumberOfClusters | None = None
-    if completion.folds:
-        number = choose_n_clusters(completion.folds, n, seed)
-    chosen = n_clusters or (number.chosen if number else 1)
+    active = np.bincount(first, minlength=n) + np.bincount(second, minlength=n) >= MIN_PAIRS
+    best = choose_n_clusters(completion.folds, n, seed)[0] if completion.folds else None
+    chosen = n_clusters or best or 1
     if n_clusters in (1, n):
         active[:] = True
     tree = build_tree(completion.directions[active], chosen, seed)
@@ -102,66 +94,53 @@ def fit_default(
     tree = replace(tree, leaf_of=leaf_of)
     labels = number_by_size(cut(tree, chosen))
     groups = fit_two_groups(value, (labels[first] == labels[second]) & (labels[first] >= 0))
-    held = judge_parts(fit_parts(scores, completion, features, seed), labels, seed)
+    held: list[HeldOutPairs] = []
+    if count_clusters(labels) > 1:
+        for part in fit_parts(scores, completion, features, seed):
+            own = cut(build_tree(part.directions, count_clusters(labels), seed), count_clusters(labels))
+            rows, columns = part.held_rows, part.held_columns
+            held.append(HeldOutPairs(rows, columns, part.held_values, own[rows] == own[columns]))
     share = len(first) / max(n * (n - 1) / 2, 1)
     verdict = judge_clusters(held, factors.U, labels, held_out=completion.explained, share_measured=share)
-    penalty = completion.setting.penalties(completion.problem, delta).positive
-    similarity = as_result(completion.problem, completion.solution, penalty, "huber", delta, tol)
+    penalty = completion.setting.penalties(problem, delta).positive
+    similarity = as_result(problem, completion.solution, penalty, "huber", delta, tol)
     clipped = np.abs(completion.residuals) - delta
     outlier = np.where(clipped > 0, np.sign(completion.residuals) * clipped, 0.0)
-    order = np.lexsort((data.columns, data.rows))
-    outliers = pair_means(data.rows[order], data.columns[order], outlier, n)[2]
+    outliers = pair_means(problem.rows, problem.indices, outlier, n)[2]
     pairs = PairEvidence(first, second, groups.posterior(value), outliers)
-    reason = explain_number(n_clusters, chosen, labels, number)
+    reason = explain_number(n_clusters, best, labels)
     confidence = find_confidence(labels, first, second, value, groups)
     points = normalise(completion.directions[:, : max(chosen, MIN_DIRECTIONS)])
-    return Fitted(labels, confidence, similarity, verdict, pairs, reason, tree, completion, points)
+    return Fitted(labels, confidence, similarity, verdict, pairs, reason, points, tree, completion)
 
 
-def judge_parts(parts: list[Fold], labels: Labels, seed: int) -> list[HeldOutPairs]:
-    """Cluster without each part of the pairs, and pair its scores with what the others say."""
-    n_clusters = int(labels.max(initial=-1)) + 1
-    held = []
-    for part in parts if n_clusters > 1 else []:
-        if part.directions is None:
-            raise AssertionError("the parts are fitted")
-        own = cut(build_tree(part.directions, n_clusters, seed), n_clusters)
-        rows, columns = part.held_rows, part.held_columns
-        held.append(HeldOutPairs(rows, columns, part.held_values, own[rows] == own[columns]))
-    return held
+def count_clusters(labels: Labels) -> int:
+    """Return the number of clusters, which are numbered from 0."""
+    return int(labels.max(initial=-1)) + 1
 
 
-def explain_number(given: int | None, chosen: int, labels: Labels, number: NumberOfClusters | None) -> str:
+def explain_number(given: int | None, best: int | None, labels: Labels) -> str:
     """Return why there are so many clusters."""
-    reached = int(labels.max(initial=-1)) + 1
+    if given is not None and count_clusters(labels) < given:
+        n_tasks = int(np.count_nonzero(labels >= 0))
+        few = f"only {n_tasks} tasks have {MIN_PAIRS} measured pairs or more"
+        return f"{given} were given, but {few if n_tasks < given else 'the scores tell no more apart'}"
     if given is not None:
-        if reached < given:
-            n_tasks = int(np.count_nonzero(labels >= 0))
-            few = f"only {n_tasks} tasks have {MIN_PAIRS} measured pairs or more"
-            return f"{given} were given, but {few if n_tasks < given else 'the scores tell no more apart'}"
-        if number is None or number.chosen == given:
-            return "given"
-        return f"given; held-out pairs speak for {number.chosen}"
-    if number is None:
+        return "given" if best in (None, given) else f"given; held-out pairs speak for {best}"
+    if best is None:
         return "too few pairs to compare numbers of clusters"
-    if chosen == 1:
+    if best == 1:
         return "no division into clusters predicts held-out pairs better"
     return "fewer clusters predict held-out pairs clearly worse, more hardly better"
-
-
-def count_partners(first: Labels, second: Labels, n: int) -> Labels:
-    """Return how many tasks each task was measured with."""
-    return np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
 
 
 def find_confidence(
     labels: Labels, first: Labels, second: Labels, value: Floats, groups: TwoGroups
 ) -> Floats:
     """Return the posterior of each task's cluster given the values of its pairs with the others."""
-    n, n_clusters = len(labels), int(labels.max(initial=-1)) + 1
-    evidence = np.zeros((n, max(n_clusters, 1)))
-    gain = groups.log_likelihood(value, np.ones(len(value), dtype=np.bool_))
-    gain = gain - groups.log_likelihood(value, np.zeros(len(value), dtype=np.bool_))
+    n = len(labels)
+    evidence = np.zeros((n, max(count_clusters(labels), 1)))
+    gain = groups.log_likelihood_ratio(value)
     for own, other in ((first, second), (second, first)):
         known = labels[other] >= 0
         np.add.at(evidence, (own[known], labels[other[known]]), gain[known])
@@ -189,37 +168,33 @@ def fit_paper(
     labels = number_by_size(cluster_spectrally(factors.U, factors.V, chosen, seed))
     # Clusters are found without each part of the pairs in turn, and judged on it.
     data = standardise(scores, method="standard")
-    low, high = np.minimum(data.rows, data.columns), np.maximum(data.rows, data.columns)
-    pairs, pair = np.unique(low * n + high, return_inverse=True)
+    pairs, pair = number_pairs(data.rows, data.columns, n)
     part_of = (np.random.default_rng(seed).permutation(len(pairs)) % N_PARTS)[pair]
     held: list[HeldOutPairs] = []
-    if len(pairs) >= 10 and chosen > 1:
-        for number in range(N_PARTS):
-            kept = data.places[part_of != number]
-            columns = {name: column[np.sort(kept)] for name, column in scores.columns.items()}
-            part = TransferScores(scores.task_names, **columns, kind=scores.kind)
-            own = filter_scores(part, p_high=p_high, p_low=p_low, rule=rule)
-            found = complete_filtered(own, tau * np.sqrt(1 - 1 / N_PARTS), tol, seed)[1]
-            own_labels = cluster_spectrally(found.U, found.V, chosen, seed)
-            judged = part_of == number
-            rows, targets = data.rows[judged], data.columns[judged]
-            held.append(
-                HeldOutPairs(rows, targets, data.values[judged], own_labels[rows] == own_labels[targets])
-            )
+    for number in range(N_PARTS if len(pairs) >= 10 and chosen > 1 else 0):
+        kept = np.sort(data.places[part_of != number])
+        columns = {name: column[kept] for name, column in scores.columns.items()}
+        part = TransferScores(scores.task_names, **columns, kind=scores.kind)
+        own = filter_scores(part, p_high=p_high, p_low=p_low, rule=rule)
+        found = complete_filtered(own, tau * np.sqrt(1 - 1 / N_PARTS), tol, seed)[1]
+        own_labels = cluster_spectrally(found.U, found.V, chosen, seed)
+        judged = part_of == number
+        rows, targets = data.rows[judged], data.columns[judged]
+        held.append(HeldOutPairs(rows, targets, data.values[judged], own_labels[rows] == own_labels[targets]))
     share = len(pairs) / max(n * (n - 1) / 2, 1)
     U = similarity.eigenvectors * np.sqrt(np.maximum(similarity.eigenvalues, 0))
     verdict = judge_clusters(held, U, labels, held_out=float("nan"), share_measured=share)
-    evidence = paper_pairs(filtered, similarity)
-    known = ~np.isnan(evidence.same_group)
-    first, second, value = evidence.first[known], evidence.second[known], evidence.same_group[known]
+    same = np.where(filtered.verdict < PairVerdict.UNCERTAIN, filtered.verdict.astype(np.float64), np.nan)
+    errors = np.asarray(similarity.outliers[filtered.first, filtered.second]).ravel()
+    evidence = PairEvidence(filtered.first, filtered.second, same, errors)
+    known = ~np.isnan(same)
+    first, second, value = filtered.first[known], filtered.second[known], same[known]
     groups = fit_two_groups(value, labels[first] == labels[second])
     confidence = find_confidence(labels, first, second, value, groups)
     reason = "given" if n_clusters else "the largest gap of the eigenvalues of X"
-    if n_clusters and int(labels.max(initial=-1)) + 1 < n_clusters:
+    if n_clusters and count_clusters(labels) < n_clusters:
         reason = f"{n_clusters} were given, but X tells no more apart"
-    return Fitted(
-        labels, confidence, similarity, verdict, evidence, reason, None, None, normalise(find_directions(U))
-    )
+    return Fitted(labels, confidence, similarity, verdict, evidence, reason, normalise(find_directions(U)))
 
 
 def complete_filtered(
@@ -242,10 +217,3 @@ def eigengap(eigenvalues: Floats, n: int) -> int:
         return 1
     values = np.append(values[: max(int(np.sqrt(n)) * 3, 2)], 1e-3 * values[0])
     return int(np.argmax(values[:-1] / values[1:])) + 1
-
-
-def paper_pairs(filtered: FilteredScores, similarity: CompletionResult) -> PairEvidence:
-    """Return Y and E of the measured pairs."""
-    same = np.where(filtered.verdict < 2, filtered.verdict.astype(np.float64), np.nan)
-    errors = np.asarray(similarity.outliers[filtered.first, filtered.second]).ravel()
-    return PairEvidence(filtered.first, filtered.second, same, errors)

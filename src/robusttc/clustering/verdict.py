@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 from scipy.stats import t as student
 
-from robusttc.clustering.problem import Floats, Labels
+from robusttc.clustering.problem import Floats, Labels, number_pairs
 
 __all__ = ["HeldOutPairs", "Verdict", "judge_clusters"]
 
 LEVEL = 0.05
+ALL = 0.999  # of the pairs, but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,19 +82,9 @@ def judge_clusters(
 ) -> Verdict:
     """Test the clusters on held-out pairs.
 
-    Parameters
-    ----------
-    held
-        Parts of the scores, each with whether its tasks are in one cluster that was found without that part;
-        empty where there are too few.
-    U
-        The factor of the completed similarity.
-    labels
-        The clusters that are reported.
-    held_out
-        The share of the variance of held-out scores that the completion predicts.
-    share_measured
-        The share of all pairs that is measured.
+    `held` has parts of the scores, none where there are too few; `U` is the factor of the completed
+    similarity, `labels` are the clusters that are reported; `held_out` is for the verdict as it is, and
+    `share_measured` the share of all pairs that is measured.
     """
     n_clusters = len(np.unique(labels[labels >= 0]))
     if not held or n_clusters < 2:
@@ -107,14 +98,26 @@ def judge_clusters(
     p_value = float(student.sf(statistic, min(test.freedom for test in tests))) if size > 1e-9 else 1.0
     n_pairs = sum(test.n_pairs for test in tests)
     explained = explained_by_blocks(U, labels)
+    shown = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
     supported = p_value < LEVEL
-    sentence = say(supported, p_value, n_clusters, explained)
-    advice = advise(supported, share_measured)
+    advice: tuple[str, ...] = ()
+    if supported:
+        sentence = (
+            f"Groups predict unmeasured pairs ({shown}): transfer within the {n_clusters} clusters is better "
+            f"than between them on held-out pairs. The clusters explain {explained:.0%} of the similarity."
+        )
+    else:
+        sentence = (
+            f"Groups do not predict unmeasured pairs ({shown}): on held-out pairs, transfer within the "
+            f"{n_clusters} clusters is not clearly better than between them."
+        )
+        more = "Measure more pairs: groups that are weak show only with more of them."
+        enough = "All pairs are measured: treat the tasks as one group, or bring tasks with more data."
+        advice = (more if share_measured < ALL else enough,)
     return Verdict(supported, p_value, difference, explained, held_out, n_pairs, sentence, advice)
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """The summed difference on one part, its standard deviation and degrees of freedom under the null."""
 
     total: float
@@ -127,22 +130,21 @@ class Contrast:
 def contrast(held: HeldOutPairs, n: int) -> Contrast:
     """Compare pairs within and between clusters, row and column effects removed."""
     rows, columns, indicator = held.rows, held.columns, held.same.astype(np.float64)
-    pairs = np.unique(np.minimum(rows, columns) * n + np.maximum(rows, columns), return_inverse=True)[1]
-    n_pairs = int(pairs.max(initial=-1)) + 1
+    pairs, pair = number_pairs(rows, columns, n)
     direction = remove_effects(indicator, rows, columns, n)
     values = remove_effects(held.values, rows, columns, n)
     size = float(direction @ indicator)
     if size < 1e-9:
-        return Contrast(0.0, 0.0, 0.0, 1.0, n_pairs)
+        return Contrast(0.0, 0.0, 0.0, 1.0, len(pairs))
     total = float(direction @ values)
     noise = values - total / size * direction
     # Least squares makes the residuals too small by its degrees of freedom.
     left_over = max(len(values) - len(np.unique(rows)) - len(np.unique(columns)), 1) / len(values)
-    deviation = float(np.sqrt(np.sum(np.bincount(pairs, weights=direction * noise) ** 2) / left_over))
+    deviation = float(np.sqrt(np.sum(np.bincount(pair, weights=direction * noise) ** 2) / left_over))
     # A contrast that rests on few pairs (a cluster of two tasks) is not normal: as many degrees of freedom.
-    energy = np.bincount(pairs, weights=direction**2)
+    energy = np.bincount(pair, weights=direction**2)
     freedom = max(float(energy.sum() ** 2 / np.sum(energy**2)) - 1, 1.0)
-    return Contrast(total, size, deviation, freedom, n_pairs)
+    return Contrast(total, size, deviation, freedom, len(pairs))
 
 
 def remove_effects(values: Floats, rows: Labels, columns: Labels, n: int) -> Floats:
@@ -168,38 +170,15 @@ def explained_by_blocks(U: Floats, labels: Labels) -> float:
     return float(np.sum((scaled.T @ scaled) ** 2)) / total if total > 0 else 0.0
 
 
-def say(supported: bool, p_value: float, n_clusters: int, explained: float) -> str:
-    """Return the verdict in words."""
-    shown = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-    if supported:
-        return (
-            f"Groups predict unmeasured pairs ({shown}): transfer within the {n_clusters} clusters is better "
-            f"than between them on held-out pairs. The clusters explain {explained:.0%} of the similarity."
-        )
-    return (
-        f"Groups do not predict unmeasured pairs ({shown}): on held-out pairs, transfer within the "
-        f"{n_clusters} clusters is not clearly better than between them."
-    )
-
-
-def advise(supported: bool, share_measured: float) -> tuple[str, ...]:
-    """Return what to do next; nothing that is already done."""
-    if supported:
-        return ()
-    if share_measured < 0.999:
-        return ("Measure more pairs: groups that are weak show only with more of them.",)
-    return ("All pairs are measured: treat the tasks as one group, or bring tasks with more data.",)
-
-
 def untested(n_clusters: int, n_tasks: int, share_measured: float) -> Verdict:
     """Return the verdict where there is nothing to test."""
     nan = float("nan")
+    advice: tuple[str, ...] = ()
     if n_tasks < 4:
         sentence = f"There are no groups to look for among {n_tasks:,} task{'s' if n_tasks > 1 else ''}."
-        return Verdict(False, nan, nan, nan, nan, 0, sentence, ())
-    if n_clusters == 1:
+    elif n_clusters == 1:
         sentence = "All tasks are one cluster: there are no groups to judge."
-        return Verdict(False, nan, nan, nan, nan, 0, sentence, ())
-    advice = () if share_measured >= 0.999 else ("Measure more pairs.",)
-    sentence = "Too few pairs can be compared to test whether there are groups."
+    else:
+        sentence = "Too few pairs can be compared to test whether there are groups."
+        advice = ("Measure more pairs.",) if share_measured < ALL else ()
     return Verdict(False, nan, nan, nan, nan, 0, sentence, advice)
