@@ -55,7 +55,7 @@ def test_fingerprint_is_the_content() -> None:
     [
         (
             [[1.0, 2.0]],
-            r"task 'a': .*do not fit.*shape \(1, 2\); expected numbers of shape \(2, dimensions\)",
+            r"task 'a': .*cannot be used.*shape \(1, 2\); expected numbers of shape \(2, dimensions\)",
         ),
         ([1.0, 2.0], r"task 'a': .*cannot be used"),
         ([["x"], ["y"]], r"task 'a': .*cannot be used.*<U1"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +175,8 @@ def test_other_models_run_their_own_forward_pass(other_encoder: SentenceEncoder)
 
 
 def test_a_model_whose_layers_are_not_known(encoder: SentenceEncoder) -> None:
-    model = replace(encoder.load(), transformer=torch.nn.Sequential(torch.nn.Identity()))
+    model = torch.nn.Sequential(torch.nn.Identity())
+    model.device = encoder.load().device
     with pytest.raises(UsageError, match="the layers of this sentence model are not known"):
         TrainableModel(model, trained_layers=1, max_tokens=64)
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
 from robusttc.encoders.cache import CACHE_VARIABLE, default_cache_folder
-from robusttc.encoders.sentence import SentenceEncoder, SentenceModel
+from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.weight_delta import read_weight_delta, write_weight_delta
 from robusttc.errors import DataError, DataWarning, StoreError, UsageError, quote
 from robusttc.files import encode_json
@@ -286,7 +286,7 @@ def draw_batch(
 
 
 def train(
-    start: SentenceModel,
+    start: Any,
     tasks: Sequence[LabelledTexts],
     *,
     settings: FineTuningSettings,
@@ -304,9 +304,7 @@ def train(
     torch.set_num_threads(1)  # with more, sums are rounded in another order
     try:
         model = TrainableModel(start, trained_layers=settings.trained_layers, max_tokens=settings.max_tokens)
-        optimiser = torch.optim.Adam(
-            model.parameters.values(), fused=torch.device(model.device).type in ("cpu", "cuda")
-        )
+        optimiser = torch.optim.Adam(model.parameters.values(), fused=model.device.type in ("cpu", "cuda"))
         model.cache_frozen_states({text for batch in batches for text in batch.texts}, progress=progress)
         for step, batch in enumerate(batches):
             codes = torch.tensor(batch.codes, device=model.device)
@@ -340,15 +338,14 @@ class TrainableModel:
     `parameters` are the trained tensors, by their names in the transformer.
     """
 
-    def __init__(self, model: SentenceModel, *, trained_layers: int, max_tokens: int) -> None:
+    def __init__(self, model: Any, *, trained_layers: int, max_tokens: int) -> None:
         self.device = model.device
-        self.transformer: Any = copy.deepcopy(model.transformer).eval().requires_grad_(False)
+        self.transformer: Any = copy.deepcopy(model).requires_grad_(False)
         self.bert: Any = getattr(self.transformer[0], "auto_model", None)
         layers = getattr(getattr(self.bert, "encoder", None), "layer", None)
         if layers is None:
             raise UsageError(
                 "the layers of this sentence model are not known, so it cannot be fine-tuned",
-                where=str(model.folder),
                 got=type(self.bert).__name__,
                 expected="a model with encoder.layer, as BERT, RoBERTa and MPNet have it",
             )
@@ -377,7 +374,7 @@ class TrainableModel:
 
         fast = getattr(self.transformer.tokenizer, "backend_tokenizer", None)
         is_bert = type(self.bert).__name__ == "BertModel" and str(self.bert.dtype) == "torch.float32"
-        if fast is None or not is_bert or self.device != "cpu":
+        if fast is None or not is_bert or self.device.type != "cpu":
             return None
         tokenizer = Tokenizer.from_str(fast.to_str())
         tokenizer.no_padding()
@@ -395,7 +392,7 @@ class TrainableModel:
                 name: value.to(self.device) if isinstance(value, torch.Tensor) else value
                 for name, value in tokenize([self.prompt + text for text in texts]).items()
             }
-            kind = torch.device(self.device).type
+            kind = self.device.type
             with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
                 vectors = self.transformer(features)["sentence_embedding"].float()
         else:

@@ -6,7 +6,6 @@ On disk they are one safetensors file, whose header names the base model by its 
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import DataError, StoreError, quote
-from robusttc.files import explain_disk_errors, write_file
+from robusttc.files import write_file
 
 __all__ = [
     "WeightDelta",
@@ -68,36 +67,15 @@ def apply_weight_delta(transformer: Any, delta: WeightDelta, *, where: str) -> N
 
 
 def write_weight_delta(path: Path, delta: WeightDelta, *, base: str) -> None:
-    """Write the file completely or not at all; `base` is the fingerprint of the model that was fine-tuned.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be written.
-    """
+    """Write the file completely or not at all; `base` is the fingerprint of the model that was fine-tuned."""
     from safetensors.numpy import save
 
     header = {"format": FORMAT, "base": base, "sha256": hash_weight_delta(delta)}
-    content = save({name: np.ascontiguousarray(values) for name, values in delta.items()}, header)
-    # Two processes may finish the same run at the same moment, so each has a draft of its own.
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    with explain_disk_errors("the fine-tuned weights cannot be written", path):
-        write_file(draft, content)
-        try:
-            draft.replace(path)
-        except OSError:
-            draft.unlink()
-            raise
+    write_file(path, save({name: np.ascontiguousarray(values) for name, values in delta.items()}, header))
 
 
 def read_weight_delta(path: Path) -> tuple[dict[str, NDArray[np.float32]], str]:
-    """Return the tensors and the fingerprint of their base model.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing, damaged, or something else.
-    """
+    """Return the tensors and the fingerprint of their base model; a damaged file raises a StoreError."""
     from safetensors import SafetensorError, safe_open
 
     problem = None
