@@ -80,17 +80,7 @@ class Encoder(ABC):
     def encode_cached(
         self, texts: Sequence[str], *, keep: bool = True, progress: Progress | None = None
     ) -> FrozenInputs:
-        """Encode texts, looking up in the cache those that it has.
-
-        Parameters
-        ----------
-        texts
-            The texts.
-        keep
-            Whether the cache keeps the vectors that it lacked.
-        progress
-            Progress callback, counted in texts.
-        """
+        """Encode texts, looking up in the cache those that it has; with `keep`, it keeps the others."""
 
         def advance(n_done: int) -> None:
             report(progress, f"{self.name} vectors", n_done, len(texts), "texts")

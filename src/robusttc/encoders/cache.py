@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,11 +23,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.errors import DataWarning
-from robusttc.files import create_folder, restrict
+from robusttc.errors import DataWarning, StoreError
+from robusttc.files import create_folder, restrict, write_file
 from robusttc.params import Integer, check_param
 
-__all__ = ["CACHE_VARIABLE", "VectorCache", "default_cache", "default_cache_folder"]
+__all__ = ["VectorCache", "default_cache", "default_cache_folder", "load_or_compute"]
 
 CACHE_VARIABLE = "ROBUSTTC_CACHE"
 MAX_BYTES = 2 * 2**30
@@ -78,6 +79,30 @@ def default_cache() -> VectorCache:
 def shared_cache(folder: Path) -> VectorCache:
     """Return one cache per folder, so that what cannot be written is in memory for all stages of a run."""
     return VectorCache(folder)
+
+
+def load_or_compute(kind: str, key: str, compute: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
+    """Return arrays that take long to compute: from the user's cache folder, or computed now and kept there.
+
+    A damaged file is replaced; where it cannot be written, a warning says so.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file, save
+
+    path = default_cache_folder().parent / kind / f"{key}.safetensors"
+    with suppress(OSError, SafetensorError):
+        return load_file(path)
+    arrays = compute()
+    try:
+        write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    except StoreError as error:
+        warnings.warn(
+            f"{path}: the file cannot be kept ({error.got}), so the next process computes it again. Set "
+            f"{CACHE_VARIABLE} to a folder that can be written",
+            DataWarning,
+            stacklevel=4,
+        )
+    return arrays
 
 
 class VectorCache:
@@ -147,19 +172,9 @@ class VectorCache:
     ) -> Floats:
         """Return the vectors of texts, one per row; only those that are missing are computed.
 
-        Parameters
-        ----------
-        fingerprint
-            The encoder that the vectors belong to.
-        texts
-            The texts, at least one.
-        compute
-            Returns the vectors of a list of distinct texts of similar length. Each block is stored before the
-            next one is computed, so a killed run resumes there.
-        keep
-            Whether computed vectors are kept. Without, nothing is written.
-        advance
-            Called with the number of distinct texts done, before every block.
+        `compute` returns the vectors of distinct texts of similar length. Each block is stored before the
+        next one is computed, so a killed run resumes there; without `keep`, nothing is written. `advance` is
+        called with the number of distinct texts done, before every block.
         """
         found = self._read(fingerprint, texts)
         # Encoders batch texts of one length, so neighbours in a block should be of similar length.

@@ -78,13 +78,7 @@ class CnnEncoder(Encoder):
         return hashlib.sha256(f"robusttc-cnn-2 {identity}".encode()).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> WordInputs:
-        """Assign numbers to words, the most frequent first, and look up the vector of every word.
-
-        Raises
-        ------
-        WordVectorsError
-            If the file of vectors cannot be used.
-        """
+        """Assign numbers to words, the most frequent first, and look up the vector of every word."""
         vocabulary, tokens = number_words(texts)
         if self.vectors is None:
             matrix = default_word_vectors(vocabulary.words)
@@ -111,15 +105,8 @@ class WordEncoder(Encoder):
 
     Parameters
     ----------
-    vocabulary
-        The words.
-    vectors
-        One vector per word, float32.
-
-    Raises
-    ------
-    UsageError
-        If there is not one vector per word.
+    vocabulary, vectors
+        The words, and one vector per word, float32.
 
     Examples
     --------

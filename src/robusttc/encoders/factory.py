@@ -103,21 +103,14 @@ def refuse_options(owner: str, **options: object) -> None:
 def load_encoder(
     settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, device: str = "auto"
 ) -> Encoder:
-    """Return the encoder that `Encoder.describe` described.
-
-    Parameters
-    ----------
-    settings, arrays
-        Both parts of the description.
-    device
-        Where a sentence model runs.
+    """Return the encoder that `Encoder.describe` described; a sentence model runs on `device`.
 
     Raises
     ------
     StoreError
         If the description is damaged, or the model found now is not the one of training.
     UsageError
-        If the model or the device is not available.
+        If the model is not available.
 
     Examples
     --------

@@ -63,15 +63,7 @@ class FeatureEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Any) -> NDArray[np.float32]:
-        """Check vectors that are given in place of texts, and return them.
-
-        Raises
-        ------
-        UsageError
-            If they are texts.
-        DataError
-            If they are not vectors of the right length.
-        """
+        """Return vectors that are given in place of texts; refuse texts, and vectors of another length."""
         length = self._length()
         if isinstance(texts, str) or (
             isinstance(texts, Sequence) and any(isinstance(text, str) for text in texts)

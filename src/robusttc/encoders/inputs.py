@@ -16,19 +16,7 @@ __all__ = ["DenseInputs", "FrozenInputs", "PreparedTasks", "WordInputs", "distin
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseInputs:
-    """One vector per text.
-
-    Parameters
-    ----------
-    matrix
-        The vectors, float32 of shape (texts, dimensions).
-
-    Raises
-    ------
-    UsageError
-        If it is not a float32 matrix.
-    DataError
-        If a number is not finite.
+    """One vector per text: a matrix of finite float32 numbers, shape (texts, dimensions).
 
     Examples
     --------
@@ -74,13 +62,6 @@ class WordInputs:
     vocabulary
         The words behind the numbers, which new texts need; None where there are no new texts.
 
-    Raises
-    ------
-    UsageError
-        If `vectors` is not a float32 matrix, or there are fewer vectors than words.
-    DataError
-        If a number is not finite, or the padding has a vector other than zero.
-
     Examples
     --------
     >>> vectors = np.array([[0, 0], [1, 2], [3, 4]], dtype=np.float32)
@@ -99,15 +80,14 @@ class WordInputs:
         if len(vectors) == 0 or vectors[0].any():
             raise DataError(
                 "the vector of word 0, the padding, is not zero",
-                got=f"{len(vectors):,} vectors",
-                expected="a first row of zeros",
                 todo="put a row of zeros in front, and count words from 1",
             )
         ids = self.tokens.ids
-        if len(ids) and not (ids.min() >= 0 and ids.max() < len(vectors)):
+        wrong = ids[(ids < 0) | (ids >= len(vectors))]
+        if len(wrong):
             raise UsageError(
                 "a word number has no vector",
-                got=f"word {int(ids.min() if ids.min() < 0 else ids.max()):,}",
+                got=f"word {wrong[0]:,}",
                 expected=f"numbers from 0 to {len(vectors) - 1:,}",
                 todo="take the vectors of the vocabulary that made the tokens",
             )
@@ -195,21 +175,19 @@ def distinct_texts(
     return texts, text_index
 
 
-def check_matrix(what: str, matrix: object) -> NDArray[np.float32]:
+def check_matrix(what: str, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Refuse what is not a finite float32 matrix; return it C-contiguous."""
-    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype != np.float32:
-        is_array = isinstance(matrix, np.ndarray)
+    dtype, shape = getattr(matrix, "dtype", type(matrix).__name__), getattr(matrix, "shape", ())
+    if dtype != np.float32 or len(shape) != 2 or shape[1] == 0:
         raise UsageError(
             f"{what} are not a matrix of 32-bit floats",
-            got=f"{matrix.dtype} of shape {matrix.shape}" if is_array else type(matrix).__name__,  # type: ignore[attr-defined]
-            expected="a float32 array of two dimensions",
+            got=f"{dtype} of shape {shape}",
+            expected="a float32 array of shape (items, dimensions), with at least one dimension",
             todo="convert them with np.asarray(matrix, dtype=np.float32)",
         )
-    if matrix.shape[1] == 0:
-        raise UsageError(f"{what} have no numbers", got=f"shape {matrix.shape}")
     finite = np.isfinite(matrix)
     if not finite.all():
-        row, column = (int(index) for index in np.argwhere(~finite)[0])
+        row, column = np.argwhere(~finite)[0]
         raise DataError(
             f"{what} have a number that is not finite",
             where=f"row {row:,}, column {column:,}",

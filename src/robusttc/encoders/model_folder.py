@@ -51,32 +51,12 @@ def find_package_folder(package: str, module: str) -> Path:
 
 
 def default_model_folder() -> Path:
-    """Return the folder of the MiniLM that an installed package ships.
-
-    Raises
-    ------
-    UsageError
-        If the package is not installed.
-
-    Examples
-    --------
-    >>> (default_model_folder() / "model.safetensors").is_file()
-    True
-    """
+    """Return the folder of the MiniLM that an installed package ships."""
     return find_package_folder(DEFAULT_PACKAGE, DEFAULT_PACKAGE.replace("-", "_")) / "model"
 
 
 def find_model_folder(name_or_folder: str | os.PathLike[str] | None) -> Path:
-    """Return the local folder of a model: the default's, the one given, or the hub's copy of a name.
-
-    A name is looked up in the hub's local cache first. Only what is missing is downloaded, without pickled
-    weights and without code.
-
-    Raises
-    ------
-    UsageError
-        If there is no such folder, or the name is neither in the local cache nor can be downloaded.
-    """
+    """Return the local folder of a model: the default's, the one given, or the hub's copy of a name."""
     if name_or_folder is None:
         return default_model_folder()
     folder = Path(name_or_folder).expanduser()
@@ -93,7 +73,7 @@ def find_model_folder(name_or_folder: str | os.PathLike[str] | None) -> Path:
 
 
 def fetch_from_hub(name: str) -> Path:
-    """Return the hub's local copy of a model, downloading it if necessary."""
+    """Return the hub's local copy of a model; if there is none, download it, without pickles and code."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -117,13 +97,7 @@ def fetch_from_hub(name: str) -> Path:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse a folder that is not a model, or that could only be loaded by running code of its own.
-
-    Raises
-    ------
-    DataError
-        With the file that is missing, damaged or not allowed.
-    """
+    """Refuse a folder that is not a model, or that could only be loaded by running code of its own."""
     path = folder / "modules.json"
     try:
         modules = [(str(item["type"]), str(item.get("path", ""))) for item in json.loads(path.read_bytes())]
@@ -156,13 +130,7 @@ def check_model_folder(folder: Path) -> None:
 
 
 def hash_model_folder(folder: Path) -> str:
-    """Hash the contents of all files that can change a vector: the fingerprint of the model.
-
-    Examples
-    --------
-    >>> len(hash_model_folder(default_model_folder()))
-    64
-    """
+    """Hash the contents of all files that can change a vector: the fingerprint of the model."""
     digest = hashlib.sha256(b"robusttc-sentence-model-1")
     files = {
         path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in MODEL_FILES

@@ -70,13 +70,7 @@ class PairedEncoder(Encoder):
     def prepare(
         self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
     ) -> PreparedTasks:
-        """Encode the rows of all tasks with both.
-
-        Raises
-        ------
-        UsageError
-            If one of them returns something else than vectors.
-        """
+        """Encode the rows of all tasks with both."""
         first = self.first.prepare(tasks, splits=splits, progress=progress)
         second = self.second.prepare(tasks, splits=splits, progress=progress)
         # The two may number texts differently: an entry of the result is a pair of their indices.

@@ -8,7 +8,7 @@ case) are encoded once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from os import PathLike
@@ -22,18 +22,15 @@ from numpy.typing import NDArray
 from robusttc.encoders.base import Arrays, Encoder, resolve_device
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import check_model_folder, find_model_folder, hash_model_folder
-from robusttc.encoders.weight_delta import (
-    WeightDelta,
-    apply_weight_delta,
-    hash_weight_delta,
-    read_weight_delta,
-)
 from robusttc.errors import DataError, quote
 
 __all__ = ["SentenceEncoder"]
 
 # Tokens that go through the model together: on a CPU more save nothing, on a GPU few leave it idle.
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 32_768, "mps": 16_384}
+
+# New values of tensors, by their names in the transformer.
+WeightDelta = Mapping[str, NDArray[np.float32]]
 
 # The models of this process in use, by fingerprint and device: loading one takes seconds.
 _loaded: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
@@ -51,8 +48,7 @@ class SentenceEncoder(Encoder):
         A folder, or the name of a model on the hub, which is taken from the local cache if it is there. None
         takes the MiniLM that comes with the package.
     weight_delta
-        The weights that fine-tuning changed: a file that `robusttc.encoders.fine_tune` wrote, or the arrays
-        of another encoder's `load_weight_delta`.
+        The weights that `robusttc.encoders.fine_tune` changed, by their names in the transformer.
     cache
         Where vectors are kept; None takes the user's cache folder, `VectorCache.disabled()` keeps none.
     device
@@ -73,12 +69,12 @@ class SentenceEncoder(Encoder):
         self,
         model: str | PathLike[str] | None = None,
         *,
-        weight_delta: str | PathLike[str] | WeightDelta | None = None,
+        weight_delta: WeightDelta | None = None,
         cache: VectorCache | None = None,
         device: str = "auto",
     ) -> None:
         self.model = model if model is None or isinstance(model, str) else Path(model)
-        self.weight_delta = Path(weight_delta) if isinstance(weight_delta, str | PathLike) else weight_delta
+        self.weight_delta = weight_delta
         self.device = device
         self.cache = default_cache() if cache is None else cache
 
@@ -93,33 +89,10 @@ class SentenceEncoder(Encoder):
     @cached_property
     def fingerprint(self) -> str:
         """The content of the model's files, and of the weights that were changed."""
-        base, delta = self.base_fingerprint, self.load_weight_delta()
-        return hashlib.sha256(f"{base}:{hash_weight_delta(delta)}".encode()).hexdigest() if delta else base
-
-    def load_weight_delta(self) -> dict[str, NDArray[np.float32]] | None:
-        """Return the weights that fine-tuning changed, or None; another encoder takes them as `weight_delta`.
-
-        Raises
-        ------
-        DataError
-            If they were made from another model.
-        """
-        if not isinstance(self.weight_delta, Path):
-            return None if self.weight_delta is None else dict(self.weight_delta)
-        delta, base = read_weight_delta(self.weight_delta)
-        if base != self.base_fingerprint:
-            raise DataError(
-                "the fine-tuned weights belong to another model",
-                where=str(self.weight_delta),
-                got=f"a model of fingerprint {quote(self.base_fingerprint)}",
-                expected=quote(base),
-                todo="pass the model that was fine-tuned",
-            )
-        return delta
-
-    def with_weight_delta(self, weight_delta: str | PathLike[str] | WeightDelta | None) -> SentenceEncoder:
-        """Return an encoder of the same model with other fine-tuned weights."""
-        return SentenceEncoder(self.model, weight_delta=weight_delta, cache=self.cache, device=self.device)
+        base = self.base_fingerprint
+        if not self.weight_delta:
+            return base
+        return hashlib.sha256(f"{base}:{hash_weight_delta(self.weight_delta)}".encode()).hexdigest()
 
     def load(self) -> Any:
         """Return the SentenceTransformer, which is loaded unless this process has it already.
@@ -136,7 +109,7 @@ class SentenceEncoder(Encoder):
             key = self.fingerprint, resolve_device(self.device)
             self._model = _loaded.get(key)
             if self._model is None:
-                self._model = load_model(find_model_folder(self.model), key[1], self.load_weight_delta())
+                self._model = load_model(find_model_folder(self.model), key[1], self.weight_delta)
                 _loaded[key] = self._model
         return self._model
 
@@ -167,22 +140,19 @@ class SentenceEncoder(Encoder):
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model's name and fingerprint, and the changed weights."""
-        delta = self.load_weight_delta()
         settings = {
             "encoder": self.name,
             "model": None if self.model is None else str(self.model),
             "fingerprint": self.fingerprint,
             "dimension": self._dimension,
-            "changed": delta is not None,
+            "changed": self.weight_delta is not None,
         }
-        return settings, dict(delta or {})
+        return settings, dict(self.weight_delta or {})
 
     def __repr__(self) -> str:
         parts = [] if self.model is None else [repr(str(self.model))]
-        if isinstance(self.weight_delta, Path):
-            parts.append(f"weight_delta={str(self.weight_delta)!r}")
-        elif self.weight_delta is not None:
-            parts.append(f"weight_delta='{len(self.weight_delta)} arrays'")
+        if self.weight_delta is not None:
+            parts.append(f"weight_delta=<{len(self.weight_delta)} arrays>")
         return f"SentenceEncoder({', '.join(parts)})"
 
 
@@ -257,6 +227,42 @@ def find_missing_weights(model: Any, folder: Path) -> list[str]:
         for name, _ in bert.named_parameters()
         if not name.startswith("pooler.") and name not in found and f"bert.{name}" not in found
     ]
+
+
+def hash_weight_delta(delta: WeightDelta) -> str:
+    """Return the SHA-256 of names, shapes and values.
+
+    >>> zeros = np.zeros(2, dtype=np.float32)
+    >>> hash_weight_delta({"a": zeros, "b": zeros}) == hash_weight_delta({"b": zeros, "a": zeros})
+    True
+    """
+    # The prefix is part of fingerprints that are stored with fitted models.
+    digest = hashlib.sha256(b"robusttc-changes-1")
+    for name in sorted(delta):
+        values = np.ascontiguousarray(delta[name], dtype="<f4")
+        digest.update(f"{len(name)}:{name}:{values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def apply_weight_delta(transformer: Any, delta: WeightDelta, *, where: str) -> None:
+    """Replace tensors of a transformer in place; those of another model raise a DataError."""
+    import torch
+
+    parameters = dict(transformer.named_parameters())
+    for name in sorted(delta):
+        values = np.asarray(delta[name])
+        shape = tuple(parameters[name].shape) if name in parameters else None
+        if values.shape != shape or not np.isfinite(values).all():
+            raise DataError(
+                "the fine-tuned weights do not fit the model",
+                where=where,
+                got=f"{quote(name)} of shape {values.shape}",
+                expected="a tensor of the model" if shape is None else f"finite numbers of shape {shape}",
+                todo="pass the model that was fine-tuned",
+            )
+        with torch.no_grad():
+            parameters[name].copy_(torch.from_numpy(values))
 
 
 @contextmanager

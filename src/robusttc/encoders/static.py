@@ -10,7 +10,6 @@ as fast as the model's own, and less accurate: good for drafts, and for very man
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
@@ -21,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.base import Arrays, Encoder
-from robusttc.encoders.cache import CACHE_VARIABLE, default_cache_folder
+from robusttc.encoders.cache import load_or_compute
 from robusttc.encoders.cnn import project
 from robusttc.encoders.model_folder import find_model_folder, read_tokenizer
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.errors import DataWarning, StoreError, UsageError, quote
-from robusttc.files import write_file
+from robusttc.errors import UsageError, quote
 from robusttc.params import Integer, check_param
 
 __all__ = ["StaticEncoder"]
@@ -98,15 +96,13 @@ class StaticEncoder(Encoder):
 
     def load(self) -> NDArray[np.float32]:
         """Return the table of token vectors: from memory, from the cache folder, or distilled now."""
-        key = self.fingerprint
-        if key not in _tables:
-            path = default_cache_folder().parent / "static" / f"{key}.safetensors"
-            table = read_table(path)
-            if table is None:
-                table = distil(SentenceEncoder(self.model, device=self.device), self.dimension)
-                write_table(path, table)
-            _tables[key] = table
-        return _tables[key]
+        if self.fingerprint not in _tables:
+            encoder = SentenceEncoder(self.model, device=self.device)
+            arrays = load_or_compute(
+                "static", self.fingerprint, lambda: {"table": distil(encoder, self.dimension)}
+            )
+            _tables[self.fingerprint] = arrays["table"]
+        return _tables[self.fingerprint]
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the name of the model, the dimension and the fingerprint; the table is made again."""
@@ -157,29 +153,3 @@ def distil(encoder: SentenceEncoder, dimension: int) -> NDArray[np.float32]:
     projected *= (SIF_COEFFICIENT / (SIF_COEFFICIENT + probability))[:, None]
     projected[tokenizer.all_special_ids] = 0
     return projected.astype(np.float32)
-
-
-def read_table(path: Path) -> NDArray[np.float32] | None:
-    """Read a table that was kept; None if there is none, or it is damaged."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(path)["table"]
-    except (OSError, SafetensorError, KeyError):
-        return None
-
-
-def write_table(path: Path, table: NDArray[np.float32]) -> None:
-    """Keep a table; where it cannot be written, warn."""
-    from safetensors.numpy import save
-
-    try:
-        write_file(path, save({"table": table}))
-    except StoreError as error:
-        warnings.warn(
-            f"{path}: the distilled vectors cannot be kept ({error.got}), so the next process distils them "
-            f"again. Set {CACHE_VARIABLE} to a folder that can be written",
-            DataWarning,
-            stacklevel=4,
-        )
