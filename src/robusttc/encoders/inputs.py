@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,7 +178,8 @@ def distinct_texts(
 
 def check_matrix(what: str, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Refuse what is not a finite float32 matrix; return it C-contiguous."""
-    dtype, shape = getattr(matrix, "dtype", type(matrix).__name__), getattr(matrix, "shape", ())
+    dtype: Any = getattr(matrix, "dtype", type(matrix).__name__)
+    shape: tuple[int, ...] = getattr(matrix, "shape", ())
     if dtype != np.float32 or len(shape) != 2 or shape[1] == 0:
         raise UsageError(
             f"{what} are not a matrix of 32-bit floats",

@@ -48,6 +48,7 @@ class MultilingualEncoder(Encoder):
     """
 
     name = "multilingual"
+    cache: VectorCache
 
     def __init__(self, *, cache: VectorCache | None = None) -> None:
         self.cache = default_cache() if cache is None else cache

@@ -77,6 +77,7 @@ class RemoteEncoder(Encoder):
     """
 
     name = "remote"
+    cache: VectorCache
     OPTIONS: ClassVar = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
 
     def __init__(

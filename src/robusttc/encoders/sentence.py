@@ -63,6 +63,7 @@ class SentenceEncoder(Encoder):
     """
 
     name = "sentence"
+    cache: VectorCache
     _model: Any = None
 
     def __init__(
