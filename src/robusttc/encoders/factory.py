@@ -14,7 +14,7 @@ from robusttc.encoders.cnn import CnnEncoder, WordEncoder
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.multilingual import MultilingualEncoder
 from robusttc.encoders.paired import PairedEncoder
-from robusttc.encoders.remote import RemoteEncoder
+from robusttc.encoders.remote import OPTIONS, RemoteEncoder
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.static import StaticEncoder
 from robusttc.errors import DataError, StoreError, UsageError, nearest_name, quote
@@ -157,7 +157,7 @@ def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], dev
     if name == "multilingual":
         return MultilingualEncoder()
     if name == "remote":
-        return RemoteEncoder(**{option: settings[option] for option in RemoteEncoder.OPTIONS})
+        return RemoteEncoder(**{option: settings[option] for option in OPTIONS})
     if name == "words":
         words, lower = settings["words"], settings["lower"]
         if not all(isinstance(word, str) for word in words) or not isinstance(lower, bool):

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Sequence
 from http.client import HTTPException
-from typing import Any, ClassVar
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -27,11 +27,13 @@ from robusttc.errors import UsageError, WorkError, quote
 from robusttc.params import Constraint, Integer, Number, check_params
 from robusttc.version import __version__
 
-__all__ = ["RemoteEncoder"]
+__all__ = ["OPTIONS", "RemoteEncoder"]
 
 KEY_VARIABLE = "ROBUSTTC_EMBEDDING_KEY"
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 MAX_RESPONSE_BYTES = 2**28
+# What describes an encoder, and makes it again.
+OPTIONS = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "batch_size": (Integer(1),),
     "timeout_s": (Number(0, excludes=("low",)),),
@@ -78,7 +80,6 @@ class RemoteEncoder(Encoder):
 
     name = "remote"
     cache: VectorCache
-    OPTIONS: ClassVar = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
 
     def __init__(
         self,
@@ -110,15 +111,7 @@ class RemoteEncoder(Encoder):
         return hashlib.sha256(identity.encode()).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts, one per row.
-
-        Raises
-        ------
-        UsageError
-            If the service refuses the request.
-        WorkError
-            If it cannot be reached, keeps failing, or returns something else than vectors.
-        """
+        """Return the vectors of texts, one per row; a service that fails raises a WorkError."""
         rows = [
             self._encode_batch(texts[start : start + self.batch_size])
             for start in range(0, len(texts), self.batch_size)
@@ -205,7 +198,7 @@ class RemoteEncoder(Encoder):
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return where the service is and how it is called; never the key."""
         settings = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
-        return {**settings, **{option: getattr(self, option) for option in self.OPTIONS}}, {}
+        return {**settings, **{option: getattr(self, option) for option in OPTIONS}}, {}
 
     def __repr__(self) -> str:
         return f"RemoteEncoder({self.url!r}{'' if self.model is None else f', model={self.model!r}'})"
