@@ -44,7 +44,7 @@ def make_encode(way: str) -> Callable[[list[str]], Any]:
     from robusttc.encoders import SentenceEncoder, make_encoder
 
     if way == "library":
-        transformer = SentenceEncoder(device="cpu").load().transformer
+        transformer = SentenceEncoder(device="cpu").load()
         return lambda texts: transformer.encode(texts, show_progress_bar=False)
     encoder = make_encoder(way, device="cpu")
     return encoder.encode

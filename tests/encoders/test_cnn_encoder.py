@@ -272,11 +272,6 @@ def test_no_words() -> None:
     assert default_word_vectors([]).shape == (0, 100)
 
 
-def test_a_single_string_is_refused() -> None:
-    with pytest.raises(UsageError, match="words must be a list of words"):
-        default_word_vectors("parcel")
-
-
 def test_torch_is_not_needed() -> None:
     code = (
         "import sys; from robusttc.encoders.cnn import default_word_vectors\n"

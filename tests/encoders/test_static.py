@@ -53,7 +53,7 @@ def test_a_table_is_distilled_once_and_kept(
 def test_a_vector_is_the_weighted_mean_of_its_tokens(tiny_folder: Path) -> None:
     encoder = StaticEncoder(tiny_folder, dimension=8, device="cpu")
     table = encoder.load()
-    tokenizer = SentenceEncoder(tiny_folder, device="cpu").load().transformer.tokenizer
+    tokenizer = SentenceEncoder(tiny_folder, device="cpu").load().tokenizer
     for text in ("where is my parcel", "unaffable!", "hello"):
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         expected = table[ids].mean(axis=0)

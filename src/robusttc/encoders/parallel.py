@@ -27,16 +27,8 @@ def encode_with(
     The vectors of a job are kept as soon as they are computed, so an interrupted run resumes there. A job
     that fails is passed over: who needs its vectors gets the error.
 
-    Parameters
-    ----------
-    runner
-        Runs the jobs.
-    encoder
-        The encoder; of a pair, both. One without a cache has nothing to compute in advance.
-    texts
-        The texts; duplicates count once.
-    progress
-        Progress callback, counted in texts; those in the cache count as done.
+    An encoder without a cache has nothing to compute in advance. Progress is counted in distinct texts; those
+    in the cache count as done.
 
     Examples
     --------

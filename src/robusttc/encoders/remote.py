@@ -11,7 +11,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -27,11 +27,13 @@ from robusttc.errors import UsageError, WorkError, quote
 from robusttc.params import Constraint, Integer, Number, check_params
 from robusttc.version import __version__
 
-__all__ = ["RemoteEncoder"]
+__all__ = ["OPTIONS", "RemoteEncoder"]
 
 KEY_VARIABLE = "ROBUSTTC_EMBEDDING_KEY"
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 MAX_RESPONSE_BYTES = 2**28
+# What describes an encoder, and makes it again.
+OPTIONS = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "batch_size": (Integer(1),),
     "timeout_s": (Number(0, excludes=("low",)),),
@@ -77,6 +79,7 @@ class RemoteEncoder(Encoder):
     """
 
     name = "remote"
+    cache: VectorCache
 
     def __init__(
         self,
@@ -99,12 +102,7 @@ class RemoteEncoder(Encoder):
         self.batch_size = batch_size
         self.timeout_s = timeout_s
         self.n_retries = n_retries
-        self._cache = cache
-
-    @property
-    def cache(self) -> VectorCache:  # type: ignore[override]
-        """Where vectors are kept."""
-        return default_cache() if self._cache is None else self._cache
+        self.cache = default_cache() if cache is None else cache
 
     @property
     def fingerprint(self) -> str:
@@ -113,15 +111,7 @@ class RemoteEncoder(Encoder):
         return hashlib.sha256(identity.encode()).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts, one per row.
-
-        Raises
-        ------
-        UsageError
-            If the service refuses the request.
-        WorkError
-            If it cannot be reached, keeps failing, or returns something else than vectors.
-        """
+        """Return the vectors of texts, one per row; a service that fails raises a WorkError."""
         rows = [
             self._encode_batch(texts[start : start + self.batch_size])
             for start in range(0, len(texts), self.batch_size)
@@ -207,18 +197,8 @@ class RemoteEncoder(Encoder):
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return where the service is and how it is called; never the key."""
-        names = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
-        settings = {"encoder": "remote", "fingerprint": self.fingerprint, "dimension": self._dimension}
-        return {**settings, **{name: getattr(self, name) for name in names}}, {}
-
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> RemoteEncoder:
-        """Return the encoder that was described."""
-        del arrays, device
-        known = ("encoder", "fingerprint", "dimension")
-        return cls(**{name: value for name, value in settings.items() if name not in known})
+        settings = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
+        return {**settings, **{option: getattr(self, option) for option in OPTIONS}}, {}
 
     def __repr__(self) -> str:
         return f"RemoteEncoder({self.url!r}{'' if self.model is None else f', model={self.model!r}'})"
@@ -233,28 +213,22 @@ class NoRedirects(HTTPRedirectHandler):
 
 
 def check_url(url: object) -> tuple[str, bool]:
-    """Return the URL of a service, and whether it speaks TEI's form.
-
-    Raises
-    ------
-    UsageError
-        If it is not the URL of either kind, or holds a password.
-    """
-    expected = "http(s)://HOST/embed (TEI) or http(s)://HOST/v1/embeddings (OpenAI)"
+    """Return the URL of a service, and whether it speaks TEI's form; refuse one with a password."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
-        is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+        path, host = parts.path.rstrip("/"), parts.hostname
     except ValueError:
-        is_http = False
-    if not is_http:
-        raise UsageError("the URL of the embedding service cannot be used", got=quote(url), expected=expected)
-    if parts.username or parts.password or parts.query:
+        host = None
+    if host and (parts.username or parts.password or parts.query):
         raise UsageError(
             "the URL of an embedding service must not hold a password or a query",
-            where=f"{parts.scheme}://{parts.hostname}{parts.path}",
+            where=f"{parts.scheme}://{host}{path}",
             todo="put the API key into an environment variable",
         )
-    path = parts.path.rstrip("/")
-    if not path.endswith(("/embed", "/embeddings")):
-        raise UsageError("the URL of the embedding service cannot be used", got=quote(url), expected=expected)
+    if not host or parts.scheme not in ("http", "https") or not path.endswith(("/embed", "/embeddings")):
+        raise UsageError(
+            "the URL of the embedding service cannot be used",
+            got=quote(url),
+            expected="http(s)://HOST/embed (TEI) or http(s)://HOST/v1/embeddings (OpenAI)",
+        )
     return str(url), path.endswith("/embed")

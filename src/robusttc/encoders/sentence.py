@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,44 +22,18 @@ from numpy.typing import NDArray
 from robusttc.encoders.base import Arrays, Encoder, resolve_device
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import check_model_folder, find_model_folder, hash_model_folder
-from robusttc.encoders.weight_delta import (
-    WeightDelta,
-    apply_weight_delta,
-    hash_weight_delta,
-    read_weight_delta,
-)
 from robusttc.errors import DataError, quote
 
-__all__ = ["SentenceEncoder", "SentenceModel"]
+__all__ = ["SentenceEncoder"]
 
 # Tokens that go through the model together: on a CPU more save nothing, on a GPU few leave it idle.
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 32_768, "mps": 16_384}
 
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class SentenceModel:
-    """A loaded sentence model.
-
-    Attributes
-    ----------
-    folder
-        Where its files are.
-    device
-        Where it runs.
-    transformer
-        The SentenceTransformer itself.
-    """
-
-    folder: Path
-    device: str
-    transformer: Any
-
-    def __repr__(self) -> str:
-        return f"SentenceModel({str(self.folder)!r}, {self.device})"
-
+# New values of tensors, by their names in the transformer.
+WeightDelta = Mapping[str, NDArray[np.float32]]
 
 # The models of this process in use, by fingerprint and device: loading one takes seconds.
-_loaded: WeakValueDictionary[tuple[str, str], SentenceModel] = WeakValueDictionary()
+_loaded: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
 
 
 class SentenceEncoder(Encoder):
@@ -74,8 +48,7 @@ class SentenceEncoder(Encoder):
         A folder, or the name of a model on the hub, which is taken from the local cache if it is there. None
         takes the MiniLM that comes with the package.
     weight_delta
-        The weights that fine-tuning changed: a file that `robusttc.encoders.fine_tune` wrote, or the arrays
-        of another encoder's `load_weight_delta`.
+        The weights that `robusttc.encoders.fine_tune` changed, by their names in the transformer.
     cache
         Where vectors are kept; None takes the user's cache folder, `VectorCache.disabled()` keeps none.
     device
@@ -90,76 +63,40 @@ class SentenceEncoder(Encoder):
     """
 
     name = "sentence"
+    cache: VectorCache
+    _model: Any = None
 
     def __init__(
         self,
         model: str | PathLike[str] | None = None,
         *,
-        weight_delta: str | PathLike[str] | WeightDelta | None = None,
+        weight_delta: WeightDelta | None = None,
         cache: VectorCache | None = None,
         device: str = "auto",
     ) -> None:
         self.model = model if model is None or isinstance(model, str) else Path(model)
-        self.weight_delta = Path(weight_delta) if isinstance(weight_delta, str | PathLike) else weight_delta
+        self.weight_delta = weight_delta
         self.device = device
-        self._cache = cache
-        self._model: SentenceModel | None = None
-        self._fingerprints: tuple[str, str] | None = None
+        self.cache = default_cache() if cache is None else cache
 
-    @property
-    def cache(self) -> VectorCache:  # type: ignore[override]
-        """Where vectors are kept."""
-        return default_cache() if self._cache is None else self._cache
-
-    @property
-    def fingerprint(self) -> str:
-        """The content of the model's files, and of the weights that were changed."""
-        return self._identify()[0]
-
-    @property
+    @cached_property
     def base_fingerprint(self) -> str:
         """The content of the model's files."""
-        return self._identify()[1]
-
-    def _identify(self) -> tuple[str, str]:
         # Without loading the model: importing the libraries takes ten seconds, hashing the files 0.1.
-        if self._fingerprints is None:
-            folder = find_model_folder(self.model)
-            check_model_folder(folder)
-            base = fingerprint = hash_model_folder(folder)
-            delta = self.load_weight_delta(base=base)
-            if delta:
-                fingerprint = hashlib.sha256(f"{base}:{hash_weight_delta(delta)}".encode()).hexdigest()
-            self._fingerprints = fingerprint, base
-        return self._fingerprints
+        folder = find_model_folder(self.model)
+        check_model_folder(folder)
+        return hash_model_folder(folder)
 
-    def load_weight_delta(self, *, base: str | None = None) -> dict[str, NDArray[np.float32]] | None:
-        """Return the weights that fine-tuning changed, or None; another encoder takes them as `weight_delta`.
+    @cached_property
+    def fingerprint(self) -> str:
+        """The content of the model's files, and of the weights that were changed."""
+        base = self.base_fingerprint
+        if not self.weight_delta:
+            return base
+        return hashlib.sha256(f"{base}:{hash_weight_delta(self.weight_delta)}".encode()).hexdigest()
 
-        Raises
-        ------
-        DataError
-            If they were made from a model of another fingerprint than `base`.
-        """
-        if not isinstance(self.weight_delta, Path):
-            return None if self.weight_delta is None else dict(self.weight_delta)
-        delta, its_base = read_weight_delta(self.weight_delta)
-        if base is not None and its_base != base:
-            raise DataError(
-                "the fine-tuned weights belong to another model",
-                where=str(self.weight_delta),
-                got=f"a model of fingerprint {quote(base)}",
-                expected=quote(its_base),
-                todo="pass the model that was fine-tuned",
-            )
-        return delta
-
-    def with_weight_delta(self, weight_delta: str | PathLike[str] | WeightDelta | None) -> SentenceEncoder:
-        """Return an encoder of the same model with other fine-tuned weights."""
-        return SentenceEncoder(self.model, weight_delta=weight_delta, cache=self._cache, device=self.device)
-
-    def load(self) -> SentenceModel:
-        """Load the model, unless this process has it already.
+    def load(self) -> Any:
+        """Return the SentenceTransformer, which is loaded unless this process has it already.
 
         Raises
         ------
@@ -171,12 +108,10 @@ class SentenceEncoder(Encoder):
         """
         if self._model is None:
             key = self.fingerprint, resolve_device(self.device)
-            found = _loaded.get(key)
-            if found is None:
-                delta = self.load_weight_delta(base=self.base_fingerprint)
-                found = load_model(find_model_folder(self.model), key[1], delta)
-                _loaded[key] = found
-            self._model = found
+            self._model = _loaded.get(key)
+            if self._model is None:
+                self._model = load_model(find_model_folder(self.model), key[1], self.weight_delta)
+                _loaded[key] = self._model
         return self._model
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -184,148 +119,84 @@ class SentenceEncoder(Encoder):
         if not texts:
             return self.encode([""])[:0]
         model = self.load()
-        budget = BATCH_TOKENS[model.device.partition(":")[0]]
-        distinct, text_of, lengths = tokenize(model.transformer, texts)
+        if len(texts) == 1:  # there is nothing to sort: tokenizing it twice would only take time
+            return run_model(model, list(texts))
+        # Texts of the same tokens are encoded once: the first of them.
+        tokens = tokenize(model, texts)
+        first_of: dict[tuple[int, ...] | str, int] = {}
+        for number, row in enumerate(tokens):
+            first_of.setdefault(row, number)
         by_length: dict[int, list[int]] = {}
-        for number, length in enumerate(lengths):
-            by_length.setdefault(length, []).append(number)
-        vectors = np.empty(0, dtype=np.float32)
+        for row, number in first_of.items():
+            by_length.setdefault(max(1, len(row)), []).append(number)
+        vector_of: dict[int, NDArray[np.float32]] = {}
         for length in sorted(by_length, reverse=True):
-            size = max(1, budget // length)
+            size = max(1, BATCH_TOKENS[model.device.type] // length)
             for start in range(0, len(by_length[length]), size):
                 batch = by_length[length][start : start + size]
-                found = model.transformer.encode(
-                    [distinct[number] for number in batch], batch_size=size, show_progress_bar=False
+                vector_of.update(
+                    zip(batch, run_model(model, [texts[number] for number in batch]), strict=True)
                 )
-                if not vectors.size:
-                    vectors = np.empty((len(distinct), found.shape[1]), dtype=np.float32)
-                vectors[batch] = found
-        return vectors[text_of]
+        return np.stack([vector_of[first_of[row]] for row in tokens])
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model's name and fingerprint, and the changed weights."""
-        delta = self.load_weight_delta()
         settings = {
-            "encoder": "sentence",
+            "encoder": self.name,
             "model": None if self.model is None else str(self.model),
             "fingerprint": self.fingerprint,
             "dimension": self._dimension,
-            "changed": delta is not None,
+            "changed": self.weight_delta is not None,
         }
-        return settings, dict(delta or {})
-
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> SentenceEncoder:
-        """Return the encoder that was described."""
-        delta = dict(arrays) if settings["changed"] else None
-        return cls(check_model_name(settings), weight_delta=delta, device=device)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process loads the model for itself.
-        return {**self.__dict__, "_model": None}
+        return settings, dict(self.weight_delta or {})
 
     def __repr__(self) -> str:
         parts = [] if self.model is None else [repr(str(self.model))]
         if self.weight_delta is not None:
-            delta = self.weight_delta
-            parts.append(
-                f"weight_delta={str(delta) if isinstance(delta, Path) else f'{len(delta)} arrays'!r}"
-            )
+            parts.append(f"weight_delta=<{len(self.weight_delta)} arrays>")
         return f"SentenceEncoder({', '.join(parts)})"
 
 
-def check_model_name(settings: Mapping[str, Any]) -> str | None:
-    """Return the model of a description; refuse one that is damaged."""
-    model = settings["model"]
-    if not isinstance(settings["fingerprint"], str) or not (model is None or isinstance(model, str)):
-        raise TypeError("the model or its fingerprint is not a string")
-    return model
-
-
-def tokenize(transformer: Any, texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp], list[int]]:
-    """Find the texts that differ to the model.
-
-    Returns
-    -------
-    tuple
-        The first text of each distinct sequence of tokens, for each text its number among them, and the
-        length of each (of a model without a tokenizer of transformers, the number of characters).
-    """
+def tokenize(model: Any, texts: Sequence[str]) -> Sequence[tuple[int, ...] | str]:
+    """Return the tokens of every text as the model reads it; texts themselves if nothing is known of them."""
     from transformers import PreTrainedTokenizerBase
 
-    distinct = list(dict.fromkeys(texts))
-    tokenizer = transformer.tokenizer
-    if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        number_of_text = {text: number for number, text in enumerate(distinct)}
-        lengths = [max(1, len(text)) for text in distinct]
-        return distinct, np.array([number_of_text[text] for text in texts], dtype=np.intp), lengths
-    longest = transformer.max_seq_length
-    rows = tokenizer(
-        distinct, truncation=longest is not None, max_length=longest, return_attention_mask=False
+    if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
+        return texts
+    longest = model.max_seq_length
+    rows = model.tokenizer(
+        list(texts), truncation=longest is not None, max_length=longest, return_attention_mask=False
     )
-    first_of: dict[tuple[int, ...], int] = {}
-    number_of = {
-        text: first_of.setdefault(tuple(ids), len(first_of))
-        for text, ids in zip(distinct, rows["input_ids"], strict=True)
-    }
-    representative: dict[int, str] = {}
-    for text, number in number_of.items():
-        representative.setdefault(number, text)
-    return (
-        list(representative.values()),
-        np.array([number_of[text] for text in texts], dtype=np.intp),
-        [max(1, len(ids)) for ids in first_of],
-    )
+    return [tuple(ids) for ids in rows["input_ids"]]
 
 
-def load_model(folder: Path, device: str, delta: WeightDelta | None) -> SentenceModel:
+def run_model(model: Any, texts: list[str]) -> NDArray[np.float32]:
+    """Return the vectors of one batch."""
+    vectors = model.encode(texts, batch_size=len(texts), show_progress_bar=False)
+    return np.asarray(vectors, dtype=np.float32)
+
+
+def load_model(folder: Path, device: str, delta: WeightDelta | None) -> Any:
     """Load a model from its folder, which has been checked."""
     from sentence_transformers import SentenceTransformer
 
     try:
         with silence_progress_bars():
-            transformer = SentenceTransformer(
+            model = SentenceTransformer(
                 str(folder),
                 device=device,
                 trust_remote_code=False,
                 local_files_only=True,
                 model_kwargs={"use_safetensors": True},
-            )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError) as error:
+            ).eval()
+        missing = find_missing_weights(model, folder)
+    except Exception as error:  # the libraries raise almost any kind for a damaged file
         raise DataError(
             "the sentence model cannot be loaded",
             where=str(folder),
-            got=f"{type(error).__name__}: {quote(str(error))}",
+            got=f"{type(error).__name__}: {' '.join(str(error).split())}",
             todo="its files may be damaged or of another version: download or install the model again",
         ) from error
-    transformer.eval()
-    check_all_weights_read(transformer, folder)
-    if delta:
-        apply_weight_delta(transformer[0].auto_model, delta, where=str(folder))
-    return SentenceModel(folder, device, transformer)
-
-
-def check_all_weights_read(transformer: Any, folder: Path) -> None:
-    """Refuse a BERT whose file lacks weights: they would be random numbers, with no more than a log line."""
-    from safetensors import safe_open
-
-    model: Any = getattr(transformer[0], "auto_model", None)
-    if type(model).__name__ != "BertModel":
-        return  # others rename their weights on loading
-    found: set[str] = set()
-    for path in folder.rglob("*.safetensors"):
-        with safe_open(path, framework="numpy") as file:
-            # Files of the oldest models have other names for the weights of a normalisation.
-            names = list(file.keys())
-            found |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in names}
-    # A head that mean pooling does not use may be missing; a prefix may be in front.
-    missing = [
-        name
-        for name, _ in model.named_parameters()
-        if not name.startswith("pooler.") and name not in found and f"bert.{name}" not in found
-    ]
     if missing:
         raise DataError(
             "the file of the model's weights is not complete",
@@ -333,6 +204,66 @@ def check_all_weights_read(transformer: Any, folder: Path) -> None:
             got=f"no {quote(missing[0])}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             todo="download or install the model again",
         )
+    if delta:
+        apply_weight_delta(model[0].auto_model, delta, where=str(folder))
+    return model
+
+
+def find_missing_weights(model: Any, folder: Path) -> list[str]:
+    """Return the weights of a BERT that its file lacks; the library only logs that they are random."""
+    from safetensors import safe_open
+
+    bert: Any = getattr(model[0], "auto_model", None)
+    if type(bert).__name__ != "BertModel":
+        return []  # others rename their weights on loading
+    found: set[str] = set()
+    for path in folder.rglob("*.safetensors"):
+        with safe_open(path, framework="numpy") as file:
+            # Files of the oldest models have other names for the weights of a normalisation.
+            names = list(file.keys())
+            found |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in names}
+    # A head that mean pooling does not use may be missing; a prefix may be in front.
+    return [
+        name
+        for name, _ in bert.named_parameters()
+        if not name.startswith("pooler.") and name not in found and f"bert.{name}" not in found
+    ]
+
+
+def hash_weight_delta(delta: WeightDelta) -> str:
+    """Return the SHA-256 of names, shapes and values.
+
+    >>> zeros = np.zeros(2, dtype=np.float32)
+    >>> hash_weight_delta({"a": zeros, "b": zeros}) == hash_weight_delta({"b": zeros, "a": zeros})
+    True
+    """
+    # The prefix is part of fingerprints that are stored with fitted models.
+    digest = hashlib.sha256(b"robusttc-changes-1")
+    for name in sorted(delta):
+        values = np.ascontiguousarray(delta[name], dtype="<f4")
+        digest.update(f"{len(name)}:{name}:{values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def apply_weight_delta(transformer: Any, delta: WeightDelta, *, where: str) -> None:
+    """Replace tensors of a transformer in place; those of another model raise a DataError."""
+    import torch
+
+    parameters = dict(transformer.named_parameters())
+    for name in sorted(delta):
+        values = np.asarray(delta[name])
+        shape = tuple(parameters[name].shape) if name in parameters else None
+        if values.shape != shape or not np.isfinite(values).all():
+            raise DataError(
+                "the fine-tuned weights do not fit the model",
+                where=where,
+                got=f"{quote(name)} of shape {values.shape}",
+                expected="a tensor of the model" if shape is None else f"finite numbers of shape {shape}",
+                todo="pass the model that was fine-tuned",
+            )
+        with torch.no_grad():
+            parameters[name].copy_(torch.from_numpy(values))
 
 
 @contextmanager

@@ -10,26 +10,22 @@ as fast as the model's own, and less accurate: good for drafts, and for very man
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.encoders.base import Arrays, Encoder
-from robusttc.encoders.cache import CACHE_VARIABLE, default_cache_folder
+from robusttc.encoders.cache import load_or_compute
 from robusttc.encoders.cnn import project
-from robusttc.encoders.model_folder import find_model_folder
-from robusttc.encoders.sentence import SentenceEncoder, check_model_name
-from robusttc.errors import DataError, DataWarning, StoreError, UsageError, quote
-from robusttc.files import write_file
+from robusttc.encoders.model_folder import find_model_folder, read_tokenizer
+from robusttc.encoders.sentence import SentenceEncoder
+from robusttc.errors import UsageError, quote
 from robusttc.params import Integer, check_param
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 __all__ = ["StaticEncoder"]
 
@@ -62,6 +58,7 @@ class StaticEncoder(Encoder):
     """
 
     name = "static"
+    _tokenizer: Any = None
 
     def __init__(
         self, model: str | PathLike[str] | None = None, *, dimension: int = 256, device: str = "auto"
@@ -70,18 +67,13 @@ class StaticEncoder(Encoder):
         self.model = model if model is None or isinstance(model, str) else Path(model)
         self.dimension = int(dimension)
         self.device = device
-        self._fingerprint: str | None = None
-        self._tokenizer: Tokenizer | None = None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The content of the sentence model's files, and how it is distilled."""
-        if self._fingerprint is None:
-            base = SentenceEncoder(self.model).fingerprint
-            self._fingerprint = hashlib.sha256(
-                f"robusttc-static-1 {self.dimension} {SIF_COEFFICIENT} {base}".encode()
-            ).hexdigest()
-        return self._fingerprint
+        base = SentenceEncoder(self.model).fingerprint
+        identity = f"robusttc-static-1 {self.dimension} {SIF_COEFFICIENT} {base}"
+        return hashlib.sha256(identity.encode()).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, one per row, of length 1; zeros for a text without tokens."""
@@ -104,35 +96,23 @@ class StaticEncoder(Encoder):
 
     def load(self) -> NDArray[np.float32]:
         """Return the table of token vectors: from memory, from the cache folder, or distilled now."""
-        key = self.fingerprint
-        if key not in _tables:
-            path = default_cache_folder().parent / "static" / f"{key}.safetensors"
-            table = read_table(path)
-            if table is None:
-                table = distil(SentenceEncoder(self.model, device=self.device), self.dimension)
-                write_table(path, table)
-            _tables[key] = table
-        return _tables[key]
+        if self.fingerprint not in _tables:
+            encoder = SentenceEncoder(self.model, device=self.device)
+            arrays = load_or_compute(
+                "static", self.fingerprint, lambda: {"table": distil(encoder, self.dimension)}
+            )
+            _tables[self.fingerprint] = arrays["table"]
+        return _tables[self.fingerprint]
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the name of the model, the dimension and the fingerprint; the table is made again."""
         settings = {
-            "encoder": "static",
+            "encoder": self.name,
             "model": None if self.model is None else str(self.model),
             "dimension": self.dimension,
             "fingerprint": self.fingerprint,
         }
         return settings, {}
-
-    @classmethod
-    def restore(
-        cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str
-    ) -> StaticEncoder:
-        """Return the encoder that was described."""
-        del arrays
-        if not Integer(1).accepts(settings["dimension"]):
-            raise TypeError(f"a dimension of {quote(settings['dimension'])}")
-        return cls(check_model_name(settings), dimension=settings["dimension"], device=device)
 
     def __repr__(self) -> str:
         parts = [] if self.model is None else [repr(str(self.model))]
@@ -145,7 +125,7 @@ def distil(encoder: SentenceEncoder, dimension: int) -> NDArray[np.float32]:
     from transformers import PreTrainedTokenizerBase
 
     model = encoder.load()
-    tokenizer = model.transformer.tokenizer
+    tokenizer = model.tokenizer
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise UsageError("this sentence model has no tokenizer to distil", got=quote(encoder))
     # The special tokens that the model expects around a text, for instance [CLS] and [SEP].
@@ -158,7 +138,7 @@ def distil(encoder: SentenceEncoder, dimension: int) -> NDArray[np.float32]:
     with torch.inference_mode():
         for batch in torch.split(wrapped.to(model.device), size):
             features = {"input_ids": batch, "attention_mask": torch.ones_like(batch)}
-            vectors.append(model.transformer(features)["sentence_embedding"].float().cpu().numpy())
+            vectors.append(model(features)["sentence_embedding"].float().cpu().numpy())
     table = np.concatenate(vectors).astype(np.float64)
     if dimension > table.shape[1]:
         raise UsageError(
@@ -173,46 +153,3 @@ def distil(encoder: SentenceEncoder, dimension: int) -> NDArray[np.float32]:
     projected *= (SIF_COEFFICIENT / (SIF_COEFFICIENT + probability))[:, None]
     projected[tokenizer.all_special_ids] = 0
     return projected.astype(np.float32)
-
-
-def read_tokenizer(folder: Path) -> Tokenizer:
-    """Read the tokenizer of a model, without the padding and the maximum length that its file asks for."""
-    from tokenizers import Tokenizer
-
-    path = folder / "tokenizer.json"
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more special
-        raise DataError(
-            "the tokenizer of the sentence model cannot be read", where=str(path), got=str(error)
-        ) from error
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-def read_table(path: Path) -> NDArray[np.float32] | None:
-    """Read a table that was kept; None if there is none, or it is damaged."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        table = load_file(path)["table"]
-    except (OSError, SafetensorError, KeyError):
-        return None
-    return table if table.dtype == np.float32 and table.ndim == 2 and np.isfinite(table).all() else None
-
-
-def write_table(path: Path, table: NDArray[np.float32]) -> None:
-    """Keep a table; where it cannot be written, warn."""
-    from safetensors.numpy import save
-
-    try:
-        write_file(path, save({"table": table}))
-    except StoreError as error:
-        warnings.warn(
-            f"{path}: the distilled vectors cannot be kept ({error.got}), so the next process distils them "
-            f"again. Set {CACHE_VARIABLE} to a folder that can be written",
-            DataWarning,
-            stacklevel=4,
-        )

@@ -48,5 +48,5 @@ def find_tuning(encoder: Encoder) -> Tuned | None:
 
     if isinstance(encoder, PairedEncoder):
         return "paired" if any(find_tuning(one) for one in (encoder.first, encoder.second)) else None
-    is_tuned = isinstance(encoder, SentenceEncoder) and encoder.load_weight_delta() is not None
+    is_tuned = isinstance(encoder, SentenceEncoder) and encoder.weight_delta is not None
     return "alone" if is_tuned else None

@@ -12,11 +12,11 @@ from robusttc.models.layers import (
     multiply_rows,
     new_head,
 )
-from robusttc.models.softmax import NEVER, SoftmaxClassifier, check_problem, fit_softmax
+from robusttc.models.optimiser import Adam
+from robusttc.models.softmax import NEVER, SoftmaxClassifier, fit_softmax
 from robusttc.models.training import (
     HEAD_C,
     Activation,
-    Adam,
     Batch,
     Embeddings,
     Heads,
@@ -49,7 +49,6 @@ __all__ = [
     "TrainedModel",
     "TrainingSettings",
     "add_converged_head",
-    "check_problem",
     "compiled",
     "draw_batches",
     "fit_softmax",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from robusttc.data import TokenArray
 from robusttc.encoders import FrozenInputs, WordInputs
 from robusttc.errors import UsageError, quote
-from robusttc.models.layers import Gradients, RowGradients, compiled, multiply_rows
+from robusttc.models.layers import Gradients, Layer, RowGradients, compiled, multiply_rows
 
 if TYPE_CHECKING:
     from robusttc.models.training import TrainingSettings
@@ -38,7 +38,7 @@ RANDOM_VECTOR_SCALE = 0.25
 NOWHERE = -1
 
 
-class ConvolutionLayer:
+class ConvolutionLayer(Layer):
     """ReLU(max over a text's positions of a convolution plus bias), one number per filter.
 
     The text is padded with zero vectors ('same' padding: as many positions as words); an even window covers
@@ -55,11 +55,6 @@ class ConvolutionLayer:
         Word vectors that are trained with the layer and replace those of the inputs, shape (words,
         dimension); None uses those of the inputs and does not train them.
 
-    Raises
-    ------
-    UsageError
-        If the shapes do not fit each other.
-
     Examples
     --------
     >>> from robusttc.data import TokenArray
@@ -68,6 +63,8 @@ class ConvolutionLayer:
     >>> layer.represent(inputs).tolist()
     [[4.0]]
     """
+
+    names = ("filters", "bias", "vectors")
 
     def __init__(self, filters: Floats, bias: Floats, vectors: Floats | None = None) -> None:
         if filters.ndim != 3 or bias.shape != filters.shape[1:2]:
@@ -115,16 +112,6 @@ class ConvolutionLayer:
     def window(self) -> int:
         """How many words a filter covers."""
         return int(self.filters.shape[0])
-
-    def parameters(self) -> dict[str, Floats]:
-        """Return the live arrays of all parameters by name."""
-        parameters = {"filters": self.filters, "bias": self.bias}
-        return parameters if self.vectors is None else {**parameters, "vectors": self.vectors}
-
-    def clone(self) -> ConvolutionLayer:
-        """Return an independent layer with the same parameters."""
-        vectors = None if self.vectors is None else self.vectors.copy()
-        return ConvolutionLayer(self.filters.copy(), self.bias.copy(), vectors)
 
     def represent(self, inputs: FrozenInputs) -> Floats:
         """Return the representation of every item; bit for bit, it depends on the item alone."""

@@ -6,9 +6,11 @@ of it. `robusttc.models.convolution` has the layer for words, `robusttc.models.t
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numba as nb
 import numpy as np
@@ -117,41 +119,49 @@ class RowGradients:
 Gradients = dict[str, Floats | RowGradients]
 
 
-@runtime_checkable
-class Layer(Protocol):
+class Layer(ABC):
     """A trained layer: features to representations.
 
     A layer has a workspace for training, so one thread at a time may train it; `represent` does not touch the
     workspace and is safe to call from several threads.
     """
 
+    names: ClassVar[tuple[str, ...]]  # of the attributes that are trained
+
     @property
+    @abstractmethod
     def width(self) -> int:
         """The width of a representation."""
 
     def parameters(self) -> dict[str, Floats]:
         """Return the live arrays of all parameters by name: writing to them changes the layer."""
+        arrays = {name: getattr(self, name) for name in self.names}
+        return {name: array for name, array in arrays.items() if array is not None}
 
+    def clone(self) -> Self:
+        """Return an independent layer with the same parameters."""
+        return copy.deepcopy(self)
+
+    @abstractmethod
     def represent(self, inputs: FrozenInputs) -> Floats:
         """Return the representation of every item, shape (items, width).
 
         Bit for bit, the representation of an item does not depend on the other items of the call.
         """
 
+    @abstractmethod
     def forward(self, inputs: FrozenInputs, rows: Numbers) -> Floats:
         """Return the representation of a batch, shape (rows, width), and keep what `backward` needs."""
 
+    @abstractmethod
     def backward(self, gradient: Floats) -> Gradients:
         """Return the gradients of all parameters, given that of the last `forward`'s representation.
 
         The arrays belong to the workspace and are valid until the next call.
         """
 
-    def clone(self) -> Self:
-        """Return an independent layer with the same parameters."""
 
-
-class DenseLayer:
+class DenseLayer(Layer):
     """activation(x W + b).
 
     Parameters
@@ -163,17 +173,14 @@ class DenseLayer:
     activation
         ``relu``, or ``linear`` for none.
 
-    Raises
-    ------
-    UsageError
-        If the shapes do not fit each other, or there is no such activation.
-
     Examples
     --------
     >>> layer = DenseLayer(np.array([[1.0, -1.0]], np.float32), np.zeros(2, np.float32))
     >>> layer.represent(DenseInputs(np.array([[2.0]], np.float32))).tolist()
     [[2.0, 0.0]]
     """
+
+    names = ("weight", "bias")
 
     def __init__(self, weight: Floats, bias: Floats, activation: Activation = "relu") -> None:
         if weight.ndim != 2 or bias.shape != weight.shape[1:]:
@@ -200,14 +207,6 @@ class DenseLayer:
         """The width of a representation."""
         return int(self.weight.shape[1])
 
-    def parameters(self) -> dict[str, Floats]:
-        """Return the live arrays of all parameters by name."""
-        return {"weight": self.weight, "bias": self.bias}
-
-    def clone(self) -> DenseLayer:
-        """Return an independent layer with the same parameters."""
-        return DenseLayer(self.weight.copy(), self.bias.copy(), self.activation)
-
     def represent(self, inputs: FrozenInputs) -> Floats:
         """Return the representation of every item; bit for bit, it depends on the item alone."""
         return self._activate(multiply_rows(vectors_of(inputs, len(self.weight), "dense"), self.weight))
@@ -229,7 +228,7 @@ class DenseLayer:
         return np.maximum(product, 0.0, out=product) if self.activation == "relu" else product
 
 
-class ResidualLayer:
+class ResidualLayer(Layer):
     """x + relu(x W + b) U, with U zero at the start.
 
     A good sentence vector serves tasks that nobody has seen yet. A dense layer with random weights has to
@@ -244,11 +243,6 @@ class ResidualLayer:
     output
         U, shape (hidden, dimension).
 
-    Raises
-    ------
-    UsageError
-        If the shapes do not fit each other.
-
     Examples
     --------
     >>> one = np.ones((1, 1), np.float32)
@@ -258,6 +252,7 @@ class ResidualLayer:
     """
 
     activation = "residual"
+    names = ("weight", "bias", "output")
 
     def __init__(self, weight: Floats, bias: Floats, output: Floats) -> None:
         if weight.ndim != 2 or bias.shape != weight.shape[1:] or output.shape != weight.shape[::-1]:
@@ -283,19 +278,6 @@ class ResidualLayer:
     def width(self) -> int:
         """The width of a representation: that of the input."""
         return len(self.weight)
-
-    @property
-    def hidden(self) -> int:
-        """The width of the hidden part."""
-        return int(self.weight.shape[1])
-
-    def parameters(self) -> dict[str, Floats]:
-        """Return the live arrays of all parameters by name."""
-        return {"weight": self.weight, "bias": self.bias, "output": self.output}
-
-    def clone(self) -> ResidualLayer:
-        """Return an independent layer with the same parameters."""
-        return ResidualLayer(self.weight.copy(), self.bias.copy(), self.output.copy())
 
     def represent(self, inputs: FrozenInputs) -> Floats:
         """Return the representation of every item; bit for bit, it depends on the item alone."""
@@ -362,25 +344,10 @@ def head_gradients(
 ) -> tuple[float, Floats, NDArray[np.int32], Floats, Floats]:
     """Return the mean cross-entropy of a batch whose rows belong to one or many tasks, and its gradients.
 
-    Parameters
-    ----------
-    representation
-        Shape (rows, width), after dropout; the rows of a task are contiguous.
-    row_starts
-        Where the rows of each task begin, and where the last ones end, shape (tasks + 1,).
-    label_starts, label_ends
-        The range of each task's labels among all labels; no task occurs twice.
-    codes
-        The label of every row, counted within its task.
-    weight, bias
-        The heads of all tasks stacked, shapes (all labels, width) and (all labels,).
-    smoothing
-        The share of the true label that is spread over all labels of the task.
-
-    Returns
-    -------
-    loss, representation_gradient, labels, weight_gradient, bias_gradient
-        ``labels`` are those of the tasks in the batch; the gradients of the heads are theirs.
+    The representation, after dropout, has shape (rows, width); the rest is as in `robusttc.models.Batch` and
+    `robusttc.models.Heads`. Smoothing spreads a share of the true label over all labels of the task. Returned
+    are the loss, the gradient of the representation, the labels of the tasks in the batch, and the gradients
+    of their weights and biases.
     """
     n_rows, width = representation.shape
     n_labels = np.sum(label_ends - label_starts)

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.params import Boolean, Constraint, Integer, Number, check_params
 
-__all__ = ["NEVER", "SoftmaxClassifier", "check_problem", "fit_softmax"]
+__all__ = ["NEVER", "SoftmaxClassifier", "check_codes", "fit_softmax"]
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
@@ -94,9 +95,7 @@ class SoftmaxClassifier:
 
     def probabilities(self, features: Floats) -> Floats:
         """Return the probabilities of all labels, shape (n, n_labels)."""
-        logits = self.logits(features)
-        result: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
-        result /= result.sum(axis=1, keepdims=True)
+        result: Floats = softmax(self.logits(features), axis=1)
         return result
 
 
@@ -148,14 +147,9 @@ def fit_softmax(
     (True, [0, 0, 2, 2])
     """
     check_params(locals(), CONSTRAINTS)
-    matrix, labels = check_problem(features, codes, n_labels)
+    matrix = check_features(features)
+    labels = check_codes(codes, n_rows=len(matrix), n_labels=n_labels)
     present, own_codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(present) < 2:
-        raise DataError(
-            "a classifier needs at least two labels",
-            got=f"{len(labels)} rows of {len(present)} label(s)",
-            todo="leave the task out, or give it rows of another label",
-        )
     costs = np.full(len(labels), float(C) / 2 if len(present) == 2 else float(C))
     if balanced:
         costs *= (len(labels) / (len(present) * counts))[own_codes]
@@ -178,26 +172,14 @@ def fit_softmax(
     return SoftmaxClassifier(weight, bias, n_iterations, converged)
 
 
-def check_problem(features: Any, codes: ArrayLike, n_labels: int) -> tuple[Floats, Codes]:
-    """Return features and codes as arrays; raise a DataError if they cannot be used."""
-    matrix, labels = np.asarray(features), np.asarray(codes)
+def check_features(features: Any) -> Floats:
+    """Return the features as an array; raise a DataError if they cannot be used."""
+    matrix = np.asarray(features)
     if matrix.dtype not in (np.float32, np.float64) or matrix.ndim != 2 or 0 in matrix.shape:
         raise DataError(
             "the features cannot be used",
             got=f"{matrix.dtype} of shape {matrix.shape}",
             expected="float32 or float64 of shape (n, d), neither empty",
-        )
-    if labels.dtype.kind not in "iu" or labels.shape != matrix.shape[:1]:
-        raise DataError(
-            "the codes cannot be used",
-            got=f"{labels.dtype} of shape {labels.shape}",
-            expected=f"integers of shape ({len(matrix)},)",
-        )
-    if labels.min() < 0 or labels.max() >= n_labels:
-        raise DataError(
-            "a code is not one of the labels",
-            got=f"{labels.min()} to {labels.max()}",
-            expected=f"0 to {n_labels - 1}",
         )
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
@@ -205,7 +187,30 @@ def check_problem(features: Any, codes: ArrayLike, n_labels: int) -> tuple[Float
             "a feature is not finite", where=f"row {row}, column {column}", got=quote(matrix[row, column])
         )
     # One order in memory: sums in another order would differ in the last bit.
-    return np.ascontiguousarray(matrix), labels.astype(np.int64)
+    return np.ascontiguousarray(matrix)
+
+
+def check_codes(codes: ArrayLike, *, n_rows: int, n_labels: int) -> Codes:
+    """Return the label of every row as an array; raise a DataError if nothing can be learned from them."""
+    labels = np.asarray(codes)
+    if n_rows == 0 or labels.dtype.kind not in "iu" or labels.shape != (n_rows,):
+        raise DataError(
+            "the labels cannot be used",
+            got=f"{labels.dtype} of shape {labels.shape}",
+            expected=f"one integer for each of {n_rows:,} rows, at least one",
+        )
+    low, high = labels.min(), labels.max()
+    if low < 0 or high >= n_labels:
+        raise DataError(
+            "a label is out of range", got=f"{low} to {high}", expected=f"numbers from 0 to {n_labels - 1}"
+        )
+    if low == high:
+        raise DataError(
+            "all rows have the same label, so there is nothing to learn",
+            got=f"label {low} in all of {n_rows:,} rows",
+            todo="add rows of another label, or leave the task out",
+        )
+    return labels.astype(np.int64)
 
 
 def minimise(

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from robusttc.data import Task
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
@@ -25,19 +26,18 @@ from robusttc.models.layers import (
     Layer,
     ResidualLayer,
     RowGradients,
-    compiled,
     head_gradients,
     multiply_rows,
     new_head,
 )
-from robusttc.models.softmax import fit_softmax
+from robusttc.models.optimiser import Adam
+from robusttc.models.softmax import check_codes, fit_softmax
 from robusttc.params import Choice, Integer, Number, Settings
 from robusttc.random import numpy_generator
 
 __all__ = [
     "HEAD_C",
     "Activation",
-    "Adam",
     "Batch",
     "Embeddings",
     "Heads",
@@ -56,8 +56,6 @@ Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Embeddings = Literal["frozen", "pretrained", "random"]
 Activation = Literal["relu", "linear", "residual"]
-
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 # Both chosen on the validation rows of 175 intent tasks, one value for all tasks and both encoders: the mean
 # of the two heads beats each of them on convolutions, and is as good as the better one on sentence vectors.
@@ -140,18 +138,7 @@ class TrainingSettings(Settings):
 def new_layer(
     inputs: FrozenInputs, *, settings: TrainingSettings, generator: np.random.Generator
 ) -> ConvolutionLayer | DenseLayer | ResidualLayer:
-    """Return the layer for a kind of inputs, with random weights.
-
-    A convolution for words; for vectors a dense layer, or a residual one if the settings say so.
-
-    Examples
-    --------
-    >>> from robusttc.encoders import DenseInputs
-    >>> inputs = DenseInputs(np.eye(3, dtype=np.float32))
-    >>> layer = new_layer(inputs, settings=TrainingSettings(width=4), generator=numpy_generator(0, "layer"))
-    >>> layer.represent(inputs).shape
-    (3, 4)
-    """
+    """Return a layer with random weights: a convolution for words; for vectors a dense or residual one."""
     if isinstance(inputs, WordInputs):
         return ConvolutionLayer.new(inputs, settings=settings, generator=generator)
     if settings.activation == "residual":
@@ -162,14 +149,7 @@ def new_layer(
 def layer_from_parameters(
     parameters: Mapping[str, Floats], *, settings: TrainingSettings
 ) -> ConvolutionLayer | DenseLayer | ResidualLayer:
-    """Return a layer made from what `Layer.parameters` returned, for instance after reading it from a file.
-
-    Raises
-    ------
-    DataError
-        If the names are not those of a layer.
-    UsageError
-        If the shapes do not fit each other.
+    """Return the layer that had these `Layer.parameters`, for instance before they were written to a file.
 
     Examples
     --------
@@ -189,98 +169,6 @@ def layer_from_parameters(
         got=quote(sorted(names)),
         expected="weight and bias, with or without output, or filters and bias, with or without vectors",
     )
-
-
-class Adam:
-    """Adam on named arrays, which it changes in place, in 32-bit floats.
-
-    With gradient g at step t: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, and the parameter moves by
-    -rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon).
-
-    Deviation: of a matrix with `RowGradients` only the touched rows move, and only their averages decay (the
-    paper's Adam would move every word vector at every step); the number of steps counts all steps. A step
-    then costs what the batch's words cost, not what the vocabulary costs.
-
-    Parameters
-    ----------
-    parameters
-        The live arrays, by name, each contiguous.
-    learning_rate
-        The step size; it may be changed between steps.
-    weight_decay
-        Decoupled weight decay: a weight that moves is first multiplied by 1 - learning_rate * weight_decay.
-        Biases and word vectors (``bias``, ``vectors``) are exempt.
-
-    Examples
-    --------
-    >>> weight = np.zeros(2, dtype=np.float32)
-    >>> Adam({"weight": weight}, learning_rate=0.5).step({"weight": np.array([3.0, -0.1], np.float32)})
-    >>> weight.round(4).tolist()
-    [-0.5, 0.5]
-    """
-
-    def __init__(
-        self, parameters: Mapping[str, Floats], *, learning_rate: float, weight_decay: float = 0.0
-    ) -> None:
-        self.parameters = dict(parameters)
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.n_steps = 0
-        self._first = {name: np.zeros_like(array) for name, array in parameters.items()}
-        self._second = {name: np.zeros_like(array) for name, array in parameters.items()}
-
-    def step(self, gradients: Mapping[str, Floats | RowGradients]) -> None:
-        """Move the parameters that have a gradient."""
-        self.n_steps += 1
-        root = (1 - BETA_2**self.n_steps) ** 0.5
-        # The corrections of m and v, moved out of the loops: the same formula with fewer operations.
-        rate = np.float32(self.learning_rate * root / (1 - BETA_1**self.n_steps))
-        epsilon = np.float32(EPSILON * root)
-        shrinking = np.float32(1 - self.learning_rate * self.weight_decay)
-        for name, gradient in gradients.items():
-            parameter, first, second = self.parameters[name], self._first[name], self._second[name]
-            decays = self.weight_decay > 0 and name not in ("bias", "vectors")
-            if isinstance(gradient, RowGradients):
-                if decays:
-                    parameter[gradient.rows] *= shrinking
-                move_rows(parameter, first, second, gradient.rows, gradient.values, rate, epsilon)
-            else:
-                if decays:
-                    parameter *= shrinking
-                parameter, first, second = (array.reshape(-1) for array in (parameter, first, second))
-                move_all(parameter, first, second, gradient.reshape(-1), rate, epsilon)
-
-
-@compiled
-def move_all(
-    parameter: Floats, first: Floats, second: Floats, gradient: Floats, rate: np.float32, epsilon: np.float32
-) -> None:
-    """Make one step with a flat array."""
-    keep_1, add_1 = np.float32(BETA_1), np.float32(1 - BETA_1)
-    keep_2, add_2 = np.float32(BETA_2), np.float32(1 - BETA_2)
-    for i in range(len(parameter)):
-        g = gradient[i]
-        m = keep_1 * first[i] + add_1 * g
-        v = keep_2 * second[i] + add_2 * g * g
-        first[i] = m
-        second[i] = v
-        parameter[i] -= rate * m / (np.sqrt(v) + epsilon)
-
-
-@compiled
-def move_rows(
-    parameter: Floats,
-    first: Floats,
-    second: Floats,
-    rows: NDArray[np.int32],
-    values: Floats,
-    rate: np.float32,
-    epsilon: np.float32,
-) -> None:
-    """Make one step with some rows of a matrix."""
-    for i in range(len(rows)):
-        row = rows[i]
-        move_all(parameter[row], first[row], second[row], values[i], rate, epsilon)
 
 
 class Heads:
@@ -427,25 +315,13 @@ class TrainedModel:
 
     def probabilities(self, inputs: FrozenInputs) -> Floats:
         """Return the probability of every label for every item."""
-        logits = self.logits(inputs)
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float32)
+        return np.asarray(softmax(self.logits(inputs), axis=1), dtype=np.float32)
 
 
 def draw_batches(
     codes: Numbers, *, n_labels: int, settings: TrainingSettings, generator: np.random.Generator
 ) -> Iterator[Batch]:
-    """Yield the batches of the whole training of one task: every epoch all rows, in a newly drawn order.
-
-    Examples
-    --------
-    >>> settings = TrainingSettings(batch_size=2, epochs=1, min_steps=0)
-    >>> batches = draw_batches(
-    ...     np.array([0, 1, 0, 1, 0]), n_labels=2, settings=settings, generator=numpy_generator(0, "batches")
-    ... )
-    >>> [len(batch.items) for batch in batches]
-    [2, 2, 1]
-    """
+    """Yield the batches of the whole training of one task: every epoch all rows, in a newly drawn order."""
     label_starts, label_ends = np.array([0]), np.array([n_labels])
     for _ in range(settings.count_epochs(len(codes))):
         order = generator.permutation(len(codes))
@@ -474,20 +350,9 @@ def train_model(
     inputs
         The inputs of the training rows.
     codes
-        The label of every row, from 0 to ``n_labels - 1``.
-    n_labels
-        Number of labels; not all of them need to occur.
-    settings
-        How to train.
-    generator
-        Source of all random draws.
-
-    Raises
-    ------
-    DataError
-        If there are no rows, fewer than two labels among them, or a label out of range.
-    UsageError
-        If the labels are not one integer for each row.
+        The label of every row, from 0 to ``n_labels - 1``; not all of them need to occur, but two.
+    n_labels, settings, generator
+        The number of labels, how to train, and the source of all random draws.
 
     Examples
     --------
@@ -512,32 +377,6 @@ def train_model(
         generator=generator,
     )
     return TrainedModel(layer, np.ascontiguousarray(heads.weight.T), bias)
-
-
-def check_codes(codes: ArrayLike, *, n_rows: int, n_labels: int) -> Numbers:
-    """Return the labels of the rows as an array; refuse those that nothing can be learned from."""
-    labels = np.asarray(codes)
-    if labels.shape != (n_rows,) or (n_rows and labels.dtype.kind not in "iu"):
-        raise UsageError(
-            "the labels do not fit the inputs",
-            got=f"{labels.dtype} of shape {labels.shape}",
-            expected=f"one integer for each of {n_rows:,} rows",
-        )
-    if n_rows == 0:
-        raise DataError("there are no rows to train on", expected="at least one row of each of two labels")
-    if labels.min() < 0 or labels.max() >= n_labels:
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise DataError(
-            "a label is out of range", got=str(wrong), expected=f"numbers from 0 to {n_labels - 1:,}"
-        )
-    if labels.min() == labels.max():
-        raise DataError(
-            "all rows have the same label, so there is nothing to learn",
-            got=f"label {labels[0]} in all of {n_rows:,} rows",
-            expected="at least two labels",
-            todo="add rows of another label, or leave the task out",
-        )
-    return labels.astype(np.int64)
 
 
 def train_single_task(
@@ -580,8 +419,6 @@ def train_single_task(
     ------
     DataError
         If the task has no training rows, or all of them have the same label.
-    UsageError
-        If its training rows were not encoded, or an option cannot be used.
 
     Examples
     --------

@@ -6,6 +6,7 @@ Every value keeps its place, so that a message can say which file and line, vari
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,7 @@ def make(kind: type[Kind], given: Mapping[str, Given]) -> Kind:
 def say_problems(kind: type[Checked], given: Mapping[str, Given], error: ValidationError) -> str:
     """Say what is wrong, a line a setting, each with its place."""
     lines: dict[str, str] = {}
+    meant: dict[str, str] = {}
     for problem in error.errors(include_url=False):
         if not problem["loc"]:
             # Settings that do not go together: each may come from another place.
@@ -98,6 +100,10 @@ def say_problems(kind: type[Checked], given: Mapping[str, Given], error: Validat
         name = str(problem["loc"][0])
         one, expected = given[name], kind.model_fields[name].description
         lines[name] = f"{one.place}: {name} cannot be used; got {quote(one.value)}; expected {expected}"
+        if problem["type"] == "literal_error":
+            nearest = nearest_name(str(one.value), re.findall(r"'(.*?)'", problem["ctx"]["expected"]))
+            meant[name] = f". Did you mean {quote(nearest)}?" if nearest else ""
+    lines = {name: line + meant.get(name, "") for name, line in lines.items()}
     if len(lines) == 1:
         return next(iter(lines.values()))
     return f"{len(lines)} settings cannot be used:\n" + "\n".join(f"  {line}" for line in lines.values())

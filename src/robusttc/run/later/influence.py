@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from robusttc.encoders import default_cache_folder
 from robusttc.formatting import count
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.later.later_outputs import Row, names_added, read_now
@@ -29,8 +28,7 @@ class Influence:
     retrains
         What is trained again, a phrase each; nothing where nobody learned from the tasks.
     stays
-        What is not trained again, though it may have learned from the tasks, or may hold their texts; a
-        sentence each.
+        What is not trained again, though it may have learned from the tasks; a sentence each.
     seconds
         About how long it takes, by what the fit took.
     """
@@ -70,13 +68,9 @@ def find_influence(
     added = tuple(name for name in names if name not in fitted)
     adapted = AdaptedModels(store.folder)
     n_adapted = sum(path.is_dir() for path in adapted.folder.iterdir()) if adapted.folder.is_dir() else 0
-    cache = default_cache_folder()
-    stays = [
-        f"Sentence vectors of its texts, without the texts, may be in the cache at {cache}; deleting that "
-        "folder costs nothing but the time to compute them again."
-    ]
     if not fitted:
-        return Influence((), added, (), tuple(stays), 0.0)
+        return Influence((), added, (), (), 0.0)
+    stays = []
     groups = {
         figures["group"]
         for figures in summary["evaluation"]["tasks"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from robusttc.encoders import VectorCache, default_cache_folder
 from robusttc.files import write_file
 from robusttc.formatting import count
 from robusttc.jobs import Runner
@@ -139,6 +140,7 @@ class Removing:
             scores, summary["transfer"] = None, None
         elif summary["transfer"] is not None:
             summary["transfer"] = {**summary["transfer"], "n_scores": len(scores)}
+        erase_vectors(folder, names)
         KeptTasks(folder).remove(names)
         sentences = tell_removed(names, partition, influence)
         change = Change(self.pending.version, "remove", self.pending.when, names, sentences[0])
@@ -218,6 +220,16 @@ def wipe(store: RunStore, pending: Pending, influence: Influence | None = None) 
         (change.sentence,),
         summary,
     )
+
+
+def erase_vectors(folder: Path, names: Sequence[str]) -> None:
+    """Erase the vectors of the texts of tasks from the user's cache, of all models."""
+    kept = KeptTasks(folder)
+    # Those that are gone already were erased before the removal was interrupted.
+    left = [name for name in names if kept.place(name).is_file()]
+    if left:
+        texts = [text for task in kept.read(left) for text in task.texts]
+        VectorCache(default_cache_folder()).erase(texts)
 
 
 def drop_private(folder: Path, names: Sequence[str]) -> None:
