@@ -29,7 +29,7 @@ from robusttc.data.tokens import (
     UNKNOWN_WORD,
     TokenArray,
     Vocabulary,
-    encode_blocks,
+    number_words,
     tokenize,
 )
 from robusttc.data.word_vectors import WordVectors, load_word_vectors, unknown_word_vector
@@ -56,7 +56,6 @@ __all__ = [
     "Vocabulary",
     "WordVectors",
     "check_shares",
-    "encode_blocks",
     "inspect_tasks",
     "is_unicode",
     "load_tasks",
@@ -64,6 +63,7 @@ __all__ = [
     "make_planted_tasks",
     "name_problem",
     "normalise_name",
+    "number_words",
     "open_tables",
     "read_examples",
     "read_tasks",
