@@ -54,7 +54,7 @@ def test_several_sheets_are_a_task_each(read_file: Read, rows_of: RowsOf) -> Non
     loaded = read_file("clients.xlsx", content)
     assert loaded.tasks.names == ("globex", "acme")
     assert rows_of(loaded.tasks["acme"]) == ROWS
-    (note,) = loaded.notes
+    (note,) = loaded.unread
     assert "clients.xlsx: 1 sheet without columns for text and label not read: 'notes'" in note
 
 
