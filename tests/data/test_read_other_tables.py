@@ -299,6 +299,27 @@ def test_notes_name_the_files_that_they_are_about(tmp_path: Path, caplog: pytest
     ]
 
 
+@pytest.mark.parametrize("column", ["client", "Tenant", "bot", "project", "domain", "Account ID"])
+def test_a_column_that_probably_names_tasks_is_said_to_be_unused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, column: str
+) -> None:
+    file = tmp_path / "all.csv"
+    file.write_text(f"text,label,{column}\none,a,x\ntwo,b,x\nthree,a,y\nfour,b,y\n")
+    assert load_tasks(file).names == ("all",)
+    (message,) = caplog.messages
+    assert message == (
+        f"all.csv: all rows are one task; the column {column!r} is not used, and task_column={column!r} "
+        "would make one task of each of its values"
+    )
+    assert read_tasks(file, ReadOptions(task_column=column)).unread == ()
+    assert read_tasks(pd.read_csv(file)).unread == (message.replace("all.csv", "DataFrame"),)
+    # In a folder every file is a task anyway, and a task column goes before.
+    (tmp_path / "other.csv").write_text("text,label\none,a\ntwo,b\n")
+    assert read_tasks(tmp_path).unread == ()
+    file.write_text(f"task,text,label,{column}\nt,one,a,x\nt,two,b,x\n")
+    assert read_tasks(file).unread == ()
+
+
 @pytest.mark.parametrize("header", ["text,intent,category", "query,message,label", "Text,TEXT,label"])
 def test_names_that_could_both_be_meant_are_not_guessed(read_file: Read, header: str) -> None:
     with pytest.raises(TaskFilesError, match=r"several columns could be the (text|label)"):

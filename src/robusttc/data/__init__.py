@@ -10,7 +10,7 @@ from robusttc.data.inspection import Inspection, inspect_tasks
 from robusttc.data.loading import LoadedTasks, load_tasks, read_examples, read_tasks
 from robusttc.data.options import ReadOptions
 from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
-from robusttc.data.tables import MISSING, Table, normalise_name, open_tables
+from robusttc.data.tables import MISSING, TABLE_ENDINGS, Table, ending_of, normalise_name, open_tables
 from robusttc.data.task import (
     SHARES,
     SPLITS,
@@ -41,6 +41,7 @@ __all__ = [
     "PADDING_WORD",
     "SHARES",
     "SPLITS",
+    "TABLE_ENDINGS",
     "UNKNOWN_ID",
     "UNKNOWN_WORD",
     "Inspection",
@@ -56,6 +57,7 @@ __all__ = [
     "Vocabulary",
     "WordVectors",
     "check_shares",
+    "ending_of",
     "inspect_tasks",
     "is_unicode",
     "load_tasks",
