@@ -220,12 +220,13 @@ class Reader:
 
     def find(self, path: Path) -> list[Source]:
         """Return what is to be read; files that are ignored are remembered."""
+        sources: list[Source] = []
         with self.problems.collecting(str(path)):
             if not path.exists():
                 expected = "a folder of task files, or a file"
                 raise DataError("no such file or folder", where=quote(str(path)), expected=expected)
-            return self._find(path)
-        return []
+            sources += self._find(path)
+        return sources
 
     def _find(self, path: Path) -> list[Source]:
         if not path.is_dir():

@@ -140,13 +140,7 @@ def is_text_encoding(name: str) -> bool:
 
 
 def find_columns(table: Table, options: ReadOptions) -> dict[str, str]:
-    """Return the column of each role that the table has.
-
-    Raises
-    ------
-    ReadError
-        If a column that must be there is missing, there twice, or one of several that could be meant.
-    """
+    """Return the column of each role; a missing, repeated or ambiguous one is a `ReadError`."""
     if table.is_keyed and not table.columns:
         return {}  # no row could be read; each has its own problem
     named = options.named_columns

@@ -110,18 +110,8 @@ class RowCollector:
     """Checks the rows of one source and collects them by task.
 
     Good rows are taken with three look-ups (task, split, label); whatever is not found there is a new task or
-    label, or a bad row, and only then are reasons looked for.
-
-    Parameters
-    ----------
-    source
-        What is read.
-    options
-        How files are read.
-    problems
-        Where problems are added.
-    collected
-        All tasks so far, over all sources; new ones are added.
+    label, or a bad row, and only then are reasons looked for. `collected` has all tasks so far, over all
+    sources; new ones are added.
     """
 
     def __init__(

@@ -136,13 +136,13 @@ class Task:
         values = (name, tuple(texts), *values)
         self.__dict__.update(zip((field.name for field in fields(self)), values, strict=True))
         # A word such as "no" would pass for True, and texts would get where they must not.
-        if not isinstance(self.may_share, bool):
-            got, where = quote(self.may_share), f"task {quote(name)}"
+        if not isinstance(values[-1], bool):
+            got, where = quote(values[-1]), f"task {quote(name)}"
             raise DataError("may_share is not a boolean", where=where, got=got, expected="True or False")
         self.label_codes.flags.writeable = self.split_codes.flags.writeable = False
 
     @property
-    def _columns(self) -> tuple[Any, ...]:
+    def _columns(self) -> tuple[str, tuple[str, ...], tuple[str, ...], Any, tuple[str, ...], Any]:
         return (self.name, self.texts, self.label_names, self.label_codes, self.split_names, self.split_codes)
 
     def __reduce__(self) -> tuple[Any, ...]:
