@@ -104,6 +104,9 @@ def test_what_was_recognised_is_said_and_options_are_named(
     captured = capsys.readouterr()
     assert captured.err == "acme.csv: read the column 'utterance' as the text, 'intent' as the label\n"
     assert "2 rows (2 train)" in captured.out
+    file.write_text("text,label,client\nhello,greet,x\nbye,leave,y\n")
+    assert main(["inspect", str(file), "--no-cost", "--shares", "1,0,0"]) == 0
+    assert "the column 'client' is not used, and --task-column 'client' would" in capsys.readouterr().err
     file.write_text("utterance;intent\nhello;greet\nbye;leave\n;leave\n")
     assert main(["inspect", str(file), "--no-cost", "--text-column", "utterence"]) == 4
     assert "--text-column 'utterance' (did you mean 'utterance'?)" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_several_sheets_are_a_task_each(read_file: Read, rows_of: RowsOf) -> Non
     loaded = read_file("clients.xlsx", content)
     assert loaded.tasks.names == ("globex", "acme")
     assert rows_of(loaded.tasks["acme"]) == ROWS
-    (note,) = loaded.notes
+    (note,) = loaded.unread
     assert "clients.xlsx: 1 sheet without columns for text and label not read: 'notes'" in note
 
 
@@ -297,6 +297,27 @@ def test_notes_name_the_files_that_they_are_about(tmp_path: Path, caplog: pytest
         "task 0.csv, task 1.csv, task 2.csv and 2 more: read the column 'utterance' as the text, 'intent' as "
         "the label",
     ]
+
+
+@pytest.mark.parametrize("column", ["client", "Tenant", "bot", "project", "domain", "Account ID"])
+def test_a_column_that_probably_names_tasks_is_said_to_be_unused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, column: str
+) -> None:
+    file = tmp_path / "all.csv"
+    file.write_text(f"text,label,{column}\none,a,x\ntwo,b,x\nthree,a,y\nfour,b,y\n")
+    assert load_tasks(file).names == ("all",)
+    (message,) = caplog.messages
+    assert message == (
+        f"all.csv: all rows are one task; the column {column!r} is not used, and task_column={column!r} "
+        "would make one task of each of its values"
+    )
+    assert read_tasks(file, ReadOptions(task_column=column)).unread == ()
+    assert read_tasks(pd.read_csv(file)).unread == (message.replace("all.csv", "DataFrame"),)
+    # In a folder every file is a task anyway, and a task column goes before.
+    (tmp_path / "other.csv").write_text("text,label\none,a\ntwo,b\n")
+    assert read_tasks(tmp_path).unread == ()
+    file.write_text(f"task,text,label,{column}\nt,one,a,x\nt,two,b,x\n")
+    assert read_tasks(file).unread == ()
 
 
 @pytest.mark.parametrize("header", ["text,intent,category", "query,message,label", "Text,TEXT,label"])

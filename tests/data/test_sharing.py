@@ -45,8 +45,8 @@ def test_whatever_is_made_of_a_task_keeps_it(may_share: bool) -> None:
 
 
 def test_it_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError, match="immutable"):
-        make().may_share = False
+    with pytest.raises(AttributeError, match="cannot assign"):
+        make().may_share = False  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("value", ["no", 0, 1, None])

@@ -15,11 +15,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 
 from robusttc.data import PlantedTasks, Task, make_planted_tasks
-from robusttc.data.synthetic import STYLES, read_words
+from robusttc.data.synthetic import STYLES, read_attributes, read_words
 from robusttc.errors import UsageError
 
 SEEDS = (0, 1, 2, 3, 4)
-ATTRIBUTES, FIELDS = read_words()
+ATTRIBUTES, FIELDS = read_attributes(), read_words()["fields"]
 
 
 @pytest.fixture(scope="module", params=SEEDS)

@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 from tokenizers import Tokenizer
 
 from robusttc.data import SPLITS, Task, TaskSet, load_word_vectors, tokenize
+from robusttc.data import tokens as tokens_module
 from robusttc.encoders import (
     CnnEncoder,
     DenseInputs,
@@ -136,14 +137,13 @@ def test_fingerprint_of_the_default_vectors_is_the_content_of_their_model(
 
 def test_every_text_is_tokenized_once(vector_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    original = cnn.encode_blocks  # type: ignore[attr-defined]
+    original = tokens_module.encode_texts
 
     def watched(texts: Any, *arguments: Any, **options: Any) -> Any:
         seen.extend(texts)
         return original(texts, *arguments, **options)
 
-    monkeypatch.setattr(cnn, "encode_blocks", watched)
-    monkeypatch.setattr("robusttc.data.tokens.encode_blocks", watched)
+    monkeypatch.setattr(tokens_module, "encode_texts", watched)
     CnnEncoder(vector_file).prepare(TASKS)
     assert sorted(seen) == ["Pay my bill!", "don't pay", "hello", "rare zebra"]
 

@@ -142,6 +142,6 @@ def as_document(loaded: LoadedTasks, inspection: Inspection) -> dict[str, Any]:
         "worth_mending": fields,
         "files": loaded.files,
         "ignored_files": loaded.ignored,
-        "notes": loaded.notes,
+        "notes": (*loaded.notes, *loaded.unread),
         "n_skipped_rows": loaded.n_skipped,
     }

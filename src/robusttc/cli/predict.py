@@ -8,13 +8,14 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from robusttc.cli.console import print_json
 from robusttc.cli.run_options import DeviceOfModels, RunFolder
-from robusttc.errors import DataError, quote
+from robusttc.data import TABLE_ENDINGS, ProblemList, ending_of, normalise_name, open_tables
+from robusttc.errors import DataError, Problem, quote
 
 if TYPE_CHECKING:
     from robusttc.run.answering import Answer, Answers
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["predict", "read_texts"]
 
 TEXTS_AT_ONCE = 1024
-TABLES = {".csv": ",", ".tsv": "\t"}
 STANDARD_INPUT = Path("-")
 
 
@@ -31,11 +31,11 @@ def predict(
     task: Annotated[str, typer.Option(metavar="NAME", help="A task of the run, or an added one.")],
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="One text a line, or a CSV or TSV file; - is standard input."),
+        typer.Argument(
+            metavar="FILE", help="One text a line, or a table (CSV, TSV, JSON Lines …); - is standard input."
+        ),
     ] = STANDARD_INPUT,
-    text_column: Annotated[
-        str, typer.Option(help="The column of a CSV or TSV file that has the text.")
-    ] = "text",
+    text_column: Annotated[str, typer.Option(help="The column of a table that has the text.")] = "text",
     proba: Annotated[bool, typer.Option("--proba", help="Print the probability of every label.")] = False,
     abstain_below: Annotated[
         float | None,
@@ -101,55 +101,45 @@ def read_texts(file: Path, text_column: str = "text") -> Iterator[str]:
     DataError
         If the file cannot be read, is not UTF-8, has no such column, or a text is empty; it names the line.
     """
-    if file == STANDARD_INPUT:
-        yield from check_texts(read_lines(io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig"), "standard input"))
-        return
-    where = str(file)
+    found = read_column(file, text_column) if ending_of(file) in TABLE_ENDINGS else read_lines(file)
+    for place, text in found:
+        # Every line of the output belongs to one of the input.
+        if not isinstance(text, str) or not text.strip():
+            got = None if isinstance(text, str) else "no text"
+            raise DataError("the text is empty", where=place, got=got, expected="one text a line")
+        yield text
+
+
+def read_lines(file: Path) -> Iterator[tuple[str, str]]:
+    """Give every line with its place."""
+    where = "standard input" if file == STANDARD_INPUT else str(file)
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            delimiter = TABLES.get(file.suffix.lower())
-            found = (
-                read_lines(stream, where)
-                if delimiter is None
-                else read_column(stream, delimiter, text_column, where)
-            )
-            yield from check_texts(found)
+        source = sys.stdin.buffer if file == STANDARD_INPUT else file.open("rb")
+        with io.TextIOWrapper(source, "utf-8-sig") as stream:
+            for number, line in enumerate(stream, start=1):
+                yield f"{where}:{number}", line.rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise DataError("the texts are not UTF-8", where=where) from None
     except OSError as error:
         raise DataError("the texts cannot be read", where=where, got=error.strerror or str(error)) from None
 
 
-def read_lines(stream: TextIO, where: str) -> Iterator[tuple[str, str]]:
-    """Give every line with its place."""
-    try:
-        for number, line in enumerate(stream, start=1):
-            yield f"{where}:{number}", line.rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise DataError("the texts are not UTF-8", where=where) from None
-
-
-def read_column(stream: TextIO, delimiter: str, column: str, where: str) -> Iterator[tuple[str, str]]:
+def read_column(file: Path, column: str) -> Iterator[tuple[str, Any]]:
     """Give every cell of a column with its place."""
-    reader = csv.DictReader(stream, delimiter=delimiter, strict=True)
-    try:
-        if column not in (reader.fieldnames or ()):
-            raise DataError(
-                "the file has no such column",
-                where=where,
-                got=", ".join(quote(name) for name in reader.fieldnames or ()) or "no header",
-                expected=quote(column),
-                todo="name the column of the texts with --text-column",
-            )
-        for row in reader:
-            yield f"{where}:{reader.line_num}", row[column] or ""
-    except csv.Error as error:
-        raise DataError("the file is not CSV", where=f"{where}:{reader.line_num}", got=str(error)) from None
-    except UnicodeDecodeError:
-        raise DataError("the texts are not UTF-8", where=where) from None
-
-
-def check_texts(found: Iterator[tuple[str, str]]) -> Iterator[str]:
-    """Refuse a text that says nothing: every line of the output belongs to one of the input."""
-    for place, text in found:
-        if not text.strip():
-            raise DataError("the text is empty", where=place, expected="one text a line")
-        yield text
+    problems = ProblemList()
+    with problems.collecting(str(file)):
+        for table in islice(open_tables(file, problems, known=[normalise_name(column)]), 1):
+            if column not in table.columns:
+                raise DataError(
+                    "the file has no such column",
+                    where=str(file),
+                    got=", ".join(quote(name) for name in table.columns) or "no header",
+                    expected=quote(column),
+                    todo="name the column of the texts with --text-column",
+                )
+            for line, (text,) in table.rows([column]):
+                if problems.n_all:
+                    break
+                yield Problem(str(file), "", line, unit=table.unit).place, text
+    for problem in problems.first[:1]:
+        raise DataError(problem.what, where=problem.place, got=problem.got, expected=problem.expected)

@@ -136,7 +136,7 @@ def read_examples_aloud(path: Path, name: str, options: ReadOptions) -> Task:
 
 def report_reading(loaded: LoadedTasks) -> None:
     """Print on standard error what a user should know about the reading of files."""
-    lines = list(loaded.notes)
+    lines = [*loaded.notes, *(name_options(note) for note in loaded.unread)]
     if loaded.ignored:
         names = ", ".join(Path(path).name for path in loaded.ignored[:MAX_IGNORED])
         more = len(loaded.ignored) - MAX_IGNORED
@@ -157,13 +157,13 @@ def options_in_messages() -> Iterator[None]:
         yield
     except TaskFilesError as error:
         error.problems = tuple(
-            replace(problem, todo=name_options(problem.todo)) for problem in error.problems
+            replace(problem, todo=problem.todo and name_options(problem.todo)) for problem in error.problems
         )
-        error.todo = name_options(error.todo)
+        error.todo = error.todo and name_options(error.todo)
         raise
 
 
-def name_options(advice: str | None) -> str | None:
+def name_options(advice: str) -> str:
     """Return an advice with options in the place of parameters.
 
     >>> name_options("leave out the 2 bad rows with skip_bad_rows=True; check text_column")
@@ -171,8 +171,6 @@ def name_options(advice: str | None) -> str | None:
     >>> name_options("keep it, split_values={'oos': 'oos'}, or name it: text_column='user query'")
     "keep it, --split-value 'oos', or name it: --text-column 'user query'"
     """
-    if advice is None:
-        return None
     advice = SPLIT_VALUE.sub(
         lambda found: f"--split-value {found[1]}" + ("" if found[1][1:-1] == found[2] else f"={found[2]}"),
         advice,

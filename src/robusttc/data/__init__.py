@@ -10,7 +10,7 @@ from robusttc.data.inspection import Inspection, inspect_tasks
 from robusttc.data.loading import LoadedTasks, load_tasks, read_examples, read_tasks
 from robusttc.data.options import ReadOptions
 from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
-from robusttc.data.tables import MISSING, Table, normalise_name, open_tables
+from robusttc.data.tables import MISSING, TABLE_ENDINGS, Table, ending_of, normalise_name, open_tables
 from robusttc.data.task import (
     SHARES,
     SPLITS,
@@ -29,7 +29,7 @@ from robusttc.data.tokens import (
     UNKNOWN_WORD,
     TokenArray,
     Vocabulary,
-    encode_blocks,
+    number_words,
     tokenize,
 )
 from robusttc.data.word_vectors import WordVectors, load_word_vectors, unknown_word_vector
@@ -41,6 +41,7 @@ __all__ = [
     "PADDING_WORD",
     "SHARES",
     "SPLITS",
+    "TABLE_ENDINGS",
     "UNKNOWN_ID",
     "UNKNOWN_WORD",
     "Inspection",
@@ -56,7 +57,7 @@ __all__ = [
     "Vocabulary",
     "WordVectors",
     "check_shares",
-    "encode_blocks",
+    "ending_of",
     "inspect_tasks",
     "is_unicode",
     "load_tasks",
@@ -64,6 +65,7 @@ __all__ = [
     "make_planted_tasks",
     "name_problem",
     "normalise_name",
+    "number_words",
     "open_tables",
     "read_examples",
     "read_tasks",

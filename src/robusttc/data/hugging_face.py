@@ -29,103 +29,75 @@ def is_hugging_face_folder(folder: Path) -> bool:
 def read_hugging_face(folder: Path, problems: ProblemList) -> Iterator[tuple[str | None, Table]]:
     """Yield a table per Arrow file, with the split that its folder is for; class labels become their names.
 
-    Raises
-    ------
-    ReadError
-        If a part of the data set is missing or damaged.
+    Rows are numbered over all files. A part that is missing or damaged is a `ReadError`.
     """
-    if not (folder / "dataset_dict.json").is_file():
-        yield from ((None, table) for table in DataSet(folder, folder, problems).tables())
-        return
-    splits = read_object(folder / "dataset_dict.json").get("splits")
-    if not isinstance(splits, list) or not splits:
-        raise ReadError(
-            "dataset_dict.json names no splits", got=quote(splits), expected='{"splits": [names]}'
-        )
+    import pyarrow as pa
+
+    splits: list[Any] = [None]
+    if (folder / "dataset_dict.json").is_file():
+        splits = read_object(folder / "dataset_dict.json").get("splits")  # type: ignore[assignment]
+        if not isinstance(splits, list) or not splits:
+            what = "dataset_dict.json names no splits"
+            raise ReadError(what, got=quote(splits), expected='{"splits": [names]}')
     n_rows = 0
     for split in splits:
-        part = DataSet(folder, folder / plain_name(split), problems, n_rows)
-        for table in part.tables():
-            yield split, table
-        n_rows = part.n_rows
-
-
-class DataSet:
-    """One data set of a folder; rows are numbered over all of its parts, after `n_rows` earlier ones."""
-
-    def __init__(self, root: Path, folder: Path, problems: ProblemList, n_rows: int = 0) -> None:
-        self.path = str(root)
-        self.folder = folder
-        self.problems = problems
-        self.n_rows = n_rows
-
-    def tables(self) -> Iterator[Table]:
-        """Yield a table per Arrow file."""
-        import pyarrow as pa
-
-        state = read_object(self.folder / "state.json")
-        files = state.get("_data_files")
-        if not isinstance(files, list) or not files or not all(isinstance(file, dict) for file in files):
-            raise ReadError(f"{self.folder.name}/state.json names no data files", got=quote(files))
-        if any(state.get(key) for key in INDICES):
-            raise ReadError(
-                f"{self.folder.name}/state.json selects rows by a file of indices, which old versions wrote",
-                todo="save the data set again with flatten_indices() and a newer version of datasets",
-            )
-        features = read_object(self.folder / "dataset_info.json").get("features")
+        part = folder if split is None else folder / plain_name(split)
+        files = find_data_files(part)
+        features = read_object(part / "dataset_info.json").get("features")
         for file in files:
-            path = self.folder / plain_name(file.get("filename"))
-            if not path.is_file():  # a pipe would keep us waiting for ever
-                raise ReadError(f"the data file {self.folder.name}/{path.name} is missing")
-            damaged = f"{self.folder.name}/{path.name} is not an Arrow file, or it is damaged"
-            with (
-                arrow_errors(damaged),
-                pa.memory_map(str(path)) as source,
-                pa.ipc.open_stream(source) as stream,
-            ):
-                yield self.make_table(stream, features, damaged)
+            damaged = f"{part.name}/{file.name} is not an Arrow file, or it is damaged"
+            with arrow_errors(damaged), pa.memory_map(str(file)) as source:
+                data = pa.ipc.open_stream(source).read_all()
+                data.validate(full=True)  # offsets that point outside the file would read foreign memory
+                yield split, make_table(str(folder), data, features, n_rows + 1, problems)
+                n_rows += data.num_rows
 
-    def make_table(self, stream: Any, features: object, damaged: str) -> Table:
-        """Return the table of an open Arrow stream."""
-        names = tuple(stream.schema.names)
-        types = {name: str(stream.schema.field(at).type) for at, name in enumerate(names)}
 
-        def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-            classes = [None if column is None else class_names(features, column) for column in columns]
-            with arrow_errors(damaged):
-                for batch in stream:
-                    batch.validate(full=True)  # offsets that point outside the file would read foreign memory
-                    for row, cells in arrow_rows([batch], columns, self.n_rows + 1):
-                        if (named := self.name_classes(row, cells, columns, classes)) is not None:
-                            yield row, named
-                    self.n_rows += batch.num_rows
+def find_data_files(folder: Path) -> list[Path]:
+    """Return the Arrow files of one data set."""
+    state = read_object(folder / "state.json")
+    files = state.get("_data_files")
+    if not isinstance(files, list) or not files or not all(isinstance(file, dict) for file in files):
+        raise ReadError(f"{folder.name}/state.json names no data files", got=quote(files))
+    if any(state.get(key) for key in INDICES):
+        raise ReadError(
+            f"{folder.name}/state.json selects rows by a file of indices, which old versions wrote",
+            todo="save the data set again with flatten_indices() and a newer version of datasets",
+        )
+    paths = [folder / plain_name(file.get("filename")) for file in files]
+    for path in paths:
+        if not path.is_file():  # a pipe would keep us waiting for ever
+            raise ReadError(f"the data file {folder.name}/{path.name} is missing")
+    return paths
 
-        return Table(self.path, names, rows, unit="row", types=types)
 
-    def name_classes(
-        self,
-        row: int,
-        cells: Sequence[Any],
-        columns: Sequence[str | None],
-        classes: Sequence[Sequence[str] | None],
-    ) -> Sequence[Any] | None:
-        """Return the cells with names for class numbers; None, and a problem, for an unknown class."""
-        named = list(cells)
-        for at, names in enumerate(classes):
-            if names is None or named[at] is None:
+def make_table(path: str, data: Any, features: object, first_row: int, problems: ProblemList) -> Table:
+    """Return the rows of Arrow data, with names for class numbers; an unknown class is a problem."""
+
+    def rows(columns: Sequence[str | None]) -> Iterator[Row]:
+        classes = {
+            at: names
+            for at, column in enumerate(columns)
+            if column is not None and (names := class_names(features, column)) is not None
+        }
+        for row, cells in arrow_rows(data.to_batches(), columns, first_row):
+            named = list(cells)
+            wrong = None
+            for at, names in classes.items():
+                code = named[at]
+                if isinstance(code, int) and 0 <= code < len(names):
+                    named[at] = names[code]
+                elif code is not None:
+                    wrong = at
+            if wrong is None:
+                yield row, named
                 continue
-            if not isinstance(named[at], int) or not 0 <= named[at] < len(names):
-                self.problems.add_row(
-                    self.path,
-                    row,
-                    f"the value of {quote(columns[at])} is not one of the data set's classes",
-                    unit="row",
-                    got=quote(named[at]),
-                    expected=f"a number from 0 to {len(names) - 1}",
-                )
-                return None
-            named[at] = names[named[at]]
-        return named
+            what = f"the value of {quote(columns[wrong])} is not one of the data set's classes"
+            expected = f"a number from 0 to {len(classes[wrong]) - 1}"
+            problems.add_row(path, row, what, unit="row", got=quote(named[wrong]), expected=expected)
+
+    types = {column.name: str(column.type) for column in data.schema}
+    return Table(path, tuple(data.schema.names), rows, unit="row", types=types)
 
 
 def plain_name(name: object) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from robusttc.data.synthetic import read_words
 from robusttc.data.task import Task, TaskSet
 
 if TYPE_CHECKING:
@@ -37,22 +38,10 @@ TASKS_PER_BLOCK = 256
 # The default encoder reads 256 word pieces, 254 of them text; an English word is about 1.3 pieces.
 MAX_ENCODED_WORDS = 190
 
-# A language is told by its function words. Words that two of the languages share (or that are names of
-# things in English, such as "die") are left out, and so is nothing said of a text with few of either.
-FUNCTION_WORDS = {
-    "English": "the and of to is that for you with my are this have not be your what can how please was it",
-    "German": "der das und ist nicht ich ein eine zu den mit auf für wie kann bitte mein meine sie wir auch",
-    "French": "le les des est je pas une pour dans que vous mon ma avec sur du puis veux comment nous et",
-    "Spanish": "el los las es que por para una con mi como del quiero puedo gracias está por un y yo se",
-    "Italian": "il che di è per una con mio mia sono come della vorrei posso grazie nel gli anche questo ho",
-    "Portuguese": "o os que é para uma com meu minha não como quero posso obrigado do da em eu você está",
-    "Dutch": "het een van is ik niet mijn op voor met dat hoe kan graag wil naar te zijn ook deze",
-}
 MIN_FUNCTION_WORDS = 20  # in a task, before its language is judged
 OTHER_SCRIPT_SHARE = 0.3  # of the letters of a task
 WORD = re.compile(r"[^\W\d_]+")
-Finding = TypeVar("Finding")
-LATIN = 0x250  # letters below are Latin, with or without accents
+OTHER_SCRIPT = re.compile(r"[^\W\d_\x00-\u024f]")  # letters that are not Latin, with or without accents
 
 
 @dataclass(frozen=True)
@@ -135,16 +124,8 @@ class LongTexts:
 class OtherLanguage:
     """A task whose texts are probably not English, which the default encoder was trained on.
 
-    Attributes
-    ----------
-    task
-        The name of the task.
-    language
-        The language by function words, or ``another script`` where letters are not Latin.
-    share
-        The share of its function words among those of all languages, or of letters in other scripts.
-    example
-        One of the texts.
+    `share` is that of the language's function words among those of all languages, or of letters that are not
+    Latin (then `language` is ``another script``).
     """
 
     task: str
@@ -182,8 +163,11 @@ def inspect_tasks(tasks: TaskSet) -> Inspection:
     >>> inspect_tasks(TaskSet([task])).conflicting_texts
     (ConflictingText(task='acme', text='hi', labels=('greet', 'leave')),)
     """
-    words = {task.name: [len(text.split()) for text in task.texts] for task in tasks}
-    summaries = tuple(summarise(task, words[task.name]) for task in tasks)
+
+    def find(finder: Callable[[Task], Iterator[Any]]) -> tuple[Any, ...]:
+        return tuple(found for task in tasks for found in finder(task))
+
+    summaries = tuple(summarise(task) for task in tasks)
     rows_by_split: Counter[str] = Counter()
     for summary in summaries:
         rows_by_split.update(summary.rows_by_split)
@@ -195,32 +179,23 @@ def inspect_tasks(tasks: TaskSet) -> Inspection:
         n_distinct_texts=incidence.shape[1],
         rows_by_split=dict(rows_by_split),
         same_label_sets=tasks.same_label_sets,
-        conflicting_texts=tuple(conflict for task in tasks for conflict in find_conflicts(task)),
-        duplicate_rows=present(find_duplicates(task) for task in tasks),
-        thin_labels=present(find_thin_labels(task) for task in tasks),
-        similar_labels=tuple(similar for task in tasks for similar in find_similar_labels(task)),
+        conflicting_texts=find(find_conflicts),
+        duplicate_rows=find(find_duplicates),
+        thin_labels=find(find_thin_labels),
+        similar_labels=find(find_similar_labels),
         similar_tasks=tuple(find_similar_tasks(tasks.names, incidence)),
-        leaks=present(find_leak(task) for task in tasks),
-        long_texts=present(find_long_texts(task, words[task.name]) for task in tasks),
-        other_languages=present(find_other_language(task) for task in tasks),
+        leaks=find(find_leaks),
+        long_texts=find(find_long_texts),
+        other_languages=find(find_other_language),
     )
 
 
-def present(found: Iterable[Finding | None]) -> tuple[Finding, ...]:
-    """Return what is not None."""
-    return tuple(one for one in found if one is not None)
-
-
-def summarise(task: Task, words: list[int]) -> TaskSummary:
+def summarise(task: Task) -> TaskSummary:
     """Return the numbers of rows, labels and words of one task."""
     counts = np.bincount(task.split_codes, minlength=len(task.split_names)).tolist()
-    return TaskSummary(
-        task=task.name,
-        n_rows=len(task),
-        n_labels=len(task.label_names),
-        rows_by_split=dict(zip(task.split_names, counts, strict=True)),
-        median_words=float(np.median(words)) if words else 0.0,
-    )
+    rows_by_split = dict(zip(task.split_names, counts, strict=True))
+    median_words = float(np.median([len(text.split()) for text in task.texts])) if len(task) else 0.0
+    return TaskSummary(task.name, len(task), len(task.label_names), rows_by_split, median_words)
 
 
 def find_conflicts(task: Task) -> Iterator[ConflictingText]:
@@ -234,21 +209,20 @@ def find_conflicts(task: Task) -> Iterator[ConflictingText]:
             yield ConflictingText(task.name, text, labels)
 
 
-def find_duplicates(task: Task) -> DuplicateRows | None:
+def find_duplicates(task: Task) -> Iterator[DuplicateRows]:
     """Find rows that repeat the text and label of an earlier one."""
     counts = Counter(zip(task.texts, task.label_codes.tolist(), strict=True))
-    if len(counts) == len(task):
-        return None
-    (text, _), _ = counts.most_common(1)[0]
-    return DuplicateRows(task.name, len(task) - len(counts), text)
+    if len(counts) < len(task):
+        (text, _), _ = counts.most_common(1)[0]
+        yield DuplicateRows(task.name, len(task) - len(counts), text)
 
 
-def find_thin_labels(task: Task) -> ThinLabels | None:
+def find_thin_labels(task: Task) -> Iterator[ThinLabels]:
     """Find the labels of a task that have fewer than three training rows."""
     counts = np.bincount(task.label_codes[task.rows("train")], minlength=len(task.label_names)).tolist()
     labels = zip(task.label_names, counts, strict=True)
-    thin = {label: count for label, count in labels if count < FEW_TRAINING_ROWS}
-    return ThinLabels(task.name, thin) if thin else None
+    if thin := {label: count for label, count in labels if count < FEW_TRAINING_ROWS}:
+        yield ThinLabels(task.name, thin)
 
 
 def find_similar_labels(task: Task) -> Iterator[SimilarLabels]:
@@ -273,54 +247,51 @@ def is_number(label: str) -> bool:
     return True
 
 
-def find_leak(task: Task) -> Leak | None:
+def find_leaks(task: Task) -> Iterator[Leak]:
     """Find test rows whose text is also in train."""
     training = set(task.texts_at(task.rows("train")))
     test = task.texts_at(task.rows("test"))
-    leaked = [text for text in test if text in training]
-    return Leak(task.name, len(leaked), len(test), leaked[0]) if leaked else None
+    if leaked := [text for text in test if text in training]:
+        yield Leak(task.name, len(leaked), len(test), leaked[0])
 
 
-def find_long_texts(task: Task, words: list[int]) -> LongTexts | None:
+def find_long_texts(task: Task) -> Iterator[LongTexts]:
     """Find texts of which the default encoder would read only the beginning."""
-    n_long = sum(count > MAX_ENCODED_WORDS for count in words)
-    longest = int(np.argmax(words)) if words else 0
-    return LongTexts(task.name, n_long, words[longest], task.texts[longest]) if n_long else None
+    if long := {text: n for text in task.texts if (n := len(text.split())) > MAX_ENCODED_WORDS}:
+        longest = max(long, key=lambda text: long[text])
+        yield LongTexts(task.name, sum(text in long for text in task.texts), long[longest], longest)
 
 
-def find_other_language(task: Task) -> OtherLanguage | None:
+def find_other_language(task: Task) -> Iterator[OtherLanguage]:
     """Find out by script and function words whether the texts of a task are probably not English.
 
     English of which the function words were removed has hardly any of another language either, and is not
-    reported; nor are languages in Latin script that are not in `FUNCTION_WORDS`.
+    reported; nor are languages in Latin script whose function words are not in ``words.toml``.
     """
     everything = "\n".join(task.texts)
-    # Letters that are not Latin, per text: one text is the example.
-    foreign = [] if everything.isascii() else [sum(map(is_other_script, text)) for text in task.texts]
-    n_letters = sum(map(str.isalpha, everything)) if sum(foreign) else 0
-    if n_letters and sum(foreign) > OTHER_SCRIPT_SHARE * n_letters:
-        example = task.texts[int(np.argmax(foreign))]
-        return OtherLanguage(task.name, "another script", sum(foreign) / n_letters, example)
+    n_foreign = len(OTHER_SCRIPT.findall(everything))
+    n_letters = sum(map(str.isalpha, everything)) if n_foreign else 0
+    if n_foreign > OTHER_SCRIPT_SHARE * n_letters:
+        example = max(task.texts, key=lambda text: len(OTHER_SCRIPT.findall(text)))
+        yield OtherLanguage(task.name, "another script", n_foreign / n_letters, example)
+        return
     words = Counter(WORD.findall(everything.lower()))
-    hits = {language: sum(words[word] for word in known) for language, known in function_words().items()}
+    known = function_words()
+    hits = {language: sum(words[word] for word in known[language]) for language in known}
     language = max(hits, key=lambda name: hits[name])
     n_hits = sum(hits.values())
-    if language == "English" or n_hits < MIN_FUNCTION_WORDS or hits[language] < 2 * hits["English"]:
-        return None
-    known = function_words()[language]
-    example = max(task.texts, key=lambda text: sum(word in known for word in WORD.findall(text.lower())))
-    return OtherLanguage(task.name, language, hits[language] / n_hits, example)
+    if language != "English" and n_hits >= MIN_FUNCTION_WORDS and hits[language] >= 2 * hits["English"]:
 
+        def count_words(text: str) -> int:
+            return sum(word in known[language] for word in WORD.findall(text.lower()))
 
-def is_other_script(character: str) -> bool:
-    """Return whether a character is a letter outside of the Latin script."""
-    return ord(character) >= LATIN and character.isalpha()
+        yield OtherLanguage(task.name, language, hits[language] / n_hits, max(task.texts, key=count_words))
 
 
 @cache
 def function_words() -> dict[str, frozenset[str]]:
     """Return the function words of each language that no other one has."""
-    lists = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
+    lists = {language: frozenset(words.split()) for language, words in read_words()["function_words"].items()}
     shared = Counter(word for words in lists.values() for word in words)
     return {language: frozenset(w for w in words if shared[w] == 1) for language, words in lists.items()}
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robusttc.data.hugging_face import is_hugging_face_folder, read_hugging_face
-from robusttc.data.options import KNOWN_NAMES, ROLES, ReadOptions, find_columns
+from robusttc.data.options import KNOWN_NAMES, ReadOptions, find_columns, find_unused_task_column
 from robusttc.data.rows import RowCollector, Source, TaskRows
 from robusttc.data.tables import TABLE_ENDINGS, Table, ending_of, normalise_name, open_tables
 from robusttc.data.task import SHARES, Task, TaskSet
@@ -53,7 +53,9 @@ class LoadedTasks:
     ignored
         Files of the folder that are not task files and were not read.
     notes
-        Decisions that the reader made: columns that were recognised, sheets that were not read.
+        Columns that were recognised by another usual name.
+    unread
+        What is there and was not read: sheets without texts, a column that probably names tasks.
     skipped
         The first of the rows that were left out, each with its place and reason.
     n_skipped
@@ -64,6 +66,7 @@ class LoadedTasks:
     files: tuple[str, ...]
     ignored: tuple[str, ...]
     notes: tuple[str, ...]
+    unread: tuple[str, ...]
     skipped: tuple[Problem, ...]
     n_skipped: int
 
@@ -95,7 +98,8 @@ def load_tasks(
         The folder, file or frame.
     text_column, label_column, split_column, task_column, split_values, shares, delimiter, encoding
         How the files are read; see `ReadOptions`. Columns that were recognised by another usual name are
-        logged (logger ``robusttc``, level INFO); `read_tasks` returns them.
+        logged (logger ``robusttc``, level INFO), and so is what was not read (level WARNING): sheets without
+        texts, or a column such as ``client`` that probably names tasks.
     skip_bad_rows
         Leave out bad rows, with a `DataWarning` that counts them.
     allow_incomplete
@@ -129,6 +133,8 @@ def load_tasks(
     loaded = read_tasks(source, options)
     for note in loaded.notes:
         log.info(note)
+    for note in loaded.unread:
+        log.warning(note)
     if loaded.n_skipped:
         skipped = f"{count(loaded.n_skipped, 'bad row')} left out, the first: {loaded.skipped[0]}"
         warnings.warn(skipped, DataWarning, stacklevel=2)
@@ -147,25 +153,16 @@ def read_tasks(source: str | Path | pd.DataFrame, options: ReadOptions | None = 
     if isinstance(source, str | Path):
         if not str(source):
             raise UsageError("the path is empty", expected="a folder of task files, or a file")
-        sources, ignored = reader.find(Path(source))
+        sources = reader.find(Path(source))
     elif hasattr(source, "iloc") and hasattr(source, "columns"):
-        sources, ignored = [Source(source, ALL_TASKS, (source,))], []
+        sources = [Source("DataFrame", ALL_TASKS, (source,))]
     else:
         raise UsageError(
             "tasks cannot be read from this", got=quote(source), expected="a path or a DataFrame"
         )
     for one in sources:
         reader.read(one)
-    if reader.skipped_task_files and ALL_TASKS in reader.collected:
-        reader.problems.add(
-            Problem(
-                str(sources[0].path),
-                "the file names no tasks, so the task files beside it would be left out",
-                got=quote(reader.skipped_task_files[0].name),
-                todo="rename the file, or pass its own path if it is the only one that is meant",
-            )
-        )
-    return reader.finish(sources, ignored)
+    return reader.finish(sources)
 
 
 def read_examples(path: Path, name: str, options: ReadOptions | None = None) -> LoadedTasks:
@@ -212,32 +209,30 @@ class Reader:
         self.options = options
         self.problems = ProblemList()
         self.collected: dict[str, TaskRows] = {}
+        self.ignored: list[Path] = []
         self.skipped_task_files: list[Path] = []
-        self.recognised: dict[tuple[tuple[str, str], ...], list[str]] = {}
-        self.notes: list[str] = []
+        self.recognised: dict[str, list[str]] = {}  # files by what was recognised in them
+        self.unread: list[str] = []
+        self.unused_columns: list[tuple[str, str]] = []  # file and column
         self.mostly_bad: list[str] = []
 
     # --- Finding files
 
-    def find(self, path: Path) -> tuple[list[Source], list[Path]]:
-        """Return what is to be read, and the files that are ignored."""
+    def find(self, path: Path) -> list[Source]:
+        """Return what is to be read; files that are ignored are remembered."""
         sources: list[Source] = []
-        ignored: list[Path] = []
         with self.problems.collecting(str(path)):
             if not path.exists():
-                raise DataError(
-                    "no such file or folder",
-                    where=quote(str(path)),
-                    expected="a folder of task files, or a file",
-                )
-            sources, ignored = self._find(path)
-        return sources, ignored
+                expected = "a folder of task files, or a file"
+                raise DataError("no such file or folder", where=quote(str(path)), expected=expected)
+            sources += self._find(path)
+        return sources
 
-    def _find(self, path: Path) -> tuple[list[Source], list[Path]]:
+    def _find(self, path: Path) -> list[Source]:
         if not path.is_dir():
-            return ([Source(path, task_name_of(path), (path,))] if self._is_task_file(path) else []), []
+            return self._find_file(path)
         if is_hugging_face_folder(path):
-            return [Source(path, path.name, (path,))], []
+            return [Source(str(path), path.name, (path,))]
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
         has_tables = any(ending_of(entry) in TABLE_ENDINGS for entry in entries)
         if not has_tables and any((path / name).is_file() for name in RASA_PROJECT_FILES):
@@ -245,38 +240,28 @@ class Reader:
         # One file that holds all tasks may have company (a README, lists of names) that is not task data.
         whole = [entry for entry in entries if task_name_of(entry) == ALL_TASKS and is_candidate(entry)]
         if len(whole) == 1 and whole[0].is_file():
-            others = [entry for entry in entries if entry != whole[0]]
-            self.skipped_task_files = [entry for entry in others if is_candidate(entry)]
-            return [Source(whole[0], ALL_TASKS, (whole[0],))], others
-        return self._find_each(path, entries)
-
-    def _find_each(self, folder: Path, entries: list[Path]) -> tuple[list[Source], list[Path]]:
-        """Return a source for each entry of a folder."""
-        sources: list[Source] = []
-        ignored: list[Path] = []
-        for entry in entries:
-            if entry.is_dir() and is_hugging_face_folder(entry):
-                sources.append(Source(entry, entry.name, (entry,)))
-            elif entry.is_dir():
-                found, left = self._find_project(entry)
-                sources += found
-                ignored += left
-            elif entry.is_file() and not is_candidate(entry):
-                ignored.append(entry)
-            elif self._is_task_file(entry):
-                sources.append(Source(entry, task_name_of(entry), (entry,)))
+            self.ignored = [entry for entry in entries if entry != whole[0]]
+            self.skipped_task_files = [entry for entry in self.ignored if is_candidate(entry)]
+            return self._find_file(whole[0])
+        sources = [source for entry in entries for source in self._find_entry(entry)]
         if not sources and not self.problems.n_all:
-            self.problems.add(
-                Problem(
-                    str(folder),
-                    "the folder has no task files",
-                    got=count(len(ignored), "other file") if ignored else "an empty folder",
-                    expected=f"files that end in {', '.join(ENDINGS)}, also with .gz",
-                )
-            )
-        return sources, ignored
+            got = count(len(self.ignored), "other file") if self.ignored else "an empty folder"
+            expected = f"files that end in {', '.join(ENDINGS)}, also with .gz"
+            self.problems.add(Problem(str(path), "the folder has no task files", got=got, expected=expected))
+        return sources
 
-    def _find_project(self, folder: Path) -> tuple[list[Source], list[Path]]:
+    def _find_entry(self, entry: Path) -> list[Source]:
+        """Return the source that an entry of the folder is, if it is one."""
+        if entry.is_dir() and is_hugging_face_folder(entry):
+            return [Source(str(entry), entry.name, (entry,))]
+        if entry.is_dir():
+            return self._find_project(entry)
+        if entry.is_file() and not is_candidate(entry):
+            self.ignored.append(entry)
+            return []
+        return self._find_file(entry)
+
+    def _find_project(self, folder: Path) -> list[Source]:
         """Return the Rasa project of a folder: its files with examples together are one task."""
         from robusttc.data.rasa import has_rasa_examples
 
@@ -301,10 +286,12 @@ class Reader:
                     todo="move it away, or pass its own path if the tasks are in there",
                 )
             )
-            return [], []
-        return [Source(folder, folder.name, tuple(examples))], others
+            return []
+        self.ignored += others
+        return [Source(str(folder), folder.name, tuple(examples))]
 
-    def _is_task_file(self, path: Path) -> bool:
+    def _find_file(self, path: Path) -> list[Source]:
+        """Return a file as a source, or add the problem that it is none."""
         # A pipe or a device could keep us waiting for ever.
         if not path.is_file():
             self.problems.add(Problem(str(path), "not a regular file", expected="one file per task"))
@@ -313,8 +300,8 @@ class Reader:
             todo = "save the workbook as .xlsx" if ending_of(path) == ".xls" else None
             self.problems.add(Problem(str(path), "unknown file format", expected=expected, todo=todo))
         else:
-            return True
-        return False
+            return [Source(str(path), task_name_of(path), (path,))]
+        return []
 
     # --- Reading rows
 
@@ -323,100 +310,104 @@ class Reader:
         rows = RowCollector(source, self.options, self.problems, self.collected)
         n_bad, n_all = self.problems.n_rows, self.problems.n_all
         for file in source.files:
-            path = "DataFrame" if not isinstance(file, Path) else str(file)
             is_binary = not isinstance(file, Path) or file.is_dir() or ending_of(file) == ".parquet"
+            path = str(file) if isinstance(file, Path) else source.path
             with self.problems.collecting(path, "row" if is_binary else "line"):
                 self._read_file(file, path, rows)
         n_bad = self.problems.n_rows - n_bad
         n_rows = rows.n_good + n_bad
-        name = str(source.path) if isinstance(source.path, Path) else "the frame"
         if not n_rows and self.problems.n_all == n_all:
-            what = "the file has no rows" if isinstance(source.path, Path) else "the frame has no rows"
-            self.problems.add(Problem(name, what, expected="at least one row of text and label"))
+            expected = "at least one row of text and label"
+            self.problems.add(Problem(source.path, "the file has no rows", expected=expected))
         if n_rows >= MIN_ROWS_TO_JUDGE and n_bad > NEARLY_ALL * n_rows:
-            self.mostly_bad.append(name)
+            self.mostly_bad.append(source.path)
 
     def _read_file(self, file: Any, path: str, rows: RowCollector) -> None:
         options = self.options
         if isinstance(file, Path) and file.is_dir():
             for split, table in read_hugging_face(file, self.problems):
-                rows.add_table(table, self._find_columns(table), options.split_column is None and split)
+                columns = self._note_columns(table, find_columns(table, options))
+                rows.add_table(table, columns, split if options.split_column is None else None)
         elif isinstance(file, Path) and ending_of(file) in RASA_ENDINGS:
             from robusttc.data.rasa import read_rasa
 
-            rows.start_file(path, "line")
+            rows.start_file(path)
             for line, (text, label) in read_rasa(file, self.problems, options.encoding):
                 rows.add(line, text, label)
         else:
+            known = KNOWN_NAMES | {normalise_name(name) for name in options.named_columns.values()}
             tables = open_tables(
-                file,
-                self.problems,
-                delimiter=options.delimiter,
-                encoding=options.encoding,
-                known=KNOWN_NAMES | {normalise_name(name) for name in self._named_columns().values()},
+                file, self.problems, delimiter=options.delimiter, encoding=options.encoding, known=known
             )
-            if isinstance(file, Path) and ending_of(file) in {".xlsx", ".xlsm"}:
-                self._read_sheets(list(tables), path, rows)
-                return
-            for table in tables:
-                rows.add_table(table, self._find_columns(table))
+            self._read_tables(tables, path, rows)
 
-    def _read_sheets(self, sheets: list[Table], path: str, rows: RowCollector) -> None:
-        """Read the sheets that have a text and a label column: one is the task, several are a task each."""
+    def _read_tables(self, tables: Iterable[Table], path: str, rows: RowCollector) -> None:
+        """Read the one table, or the sheets that have a text and a label column: several are a task each."""
         usable: list[tuple[Table, dict[str, str]]] = []
         errors: dict[str | None, ReadError] = {}
-        for sheet in sheets:
+        for table in tables:
+            if table.sheet is None:
+                rows.add_table(table, self._note_columns(table, find_columns(table, self.options)))
+                continue
             try:
-                usable.append((sheet, find_columns(sheet, self.options)))
+                usable.append((table, find_columns(table, self.options)))
             except ReadError as error:
-                errors[sheet.sheet] = error
+                errors[table.sheet] = error
         if not usable and errors:
             raise next(iter(errors.values()))
         if errors:
-            self.notes.append(
-                f"{path}: {count(len(errors), 'sheet')} without columns for text and label not read: "
-                + ", ".join(quote(sheet) for sheet in errors)
-            )
-        for sheet, columns in usable:
-            self._note_columns(sheet, columns)
-            rows.default_task = rows.source.task if len(usable) == 1 else str(sheet.sheet)
-            rows.add_table(sheet, columns)
+            names = ", ".join(quote(sheet) for sheet in errors)
+            sheets = count(len(errors), "sheet")
+            self.unread.append(f"{path}: {sheets} without columns for text and label not read: {names}")
+        for table, columns in usable:
+            rows.default_task = rows.source.task if len(usable) == 1 else str(table.sheet)
+            rows.add_table(table, self._note_columns(table, columns))
 
-    def _named_columns(self) -> dict[str, str]:
-        named = {role: self.options.column_named(role) for role in ROLES}
-        return {role: column for role, column in named.items() if column is not None}
-
-    def _find_columns(self, table: Table) -> dict[str, str]:
-        columns = find_columns(table, self.options)
-        self._note_columns(table, columns)
-        return columns
-
-    def _note_columns(self, table: Table, columns: Mapping[str, str]) -> None:
-        """Remember columns that are named otherwise than by the caller and by us."""
-        found = tuple(
-            (role, column)
+    def _note_columns(self, table: Table, columns: dict[str, str]) -> dict[str, str]:
+        """Remember columns that are named otherwise than by the caller and by us, and one that is unused."""
+        named = self.options.named_columns
+        found = [
+            f"{quote(column)} as the {role.replace('_', ' ')}"
             for role, column in columns.items()
-            if self.options.column_named(role) is None and column != role
-        )
+            if role not in named and column != role
+        ]
         if found:
-            self.recognised.setdefault(found, []).append(table.path)
+            self.recognised.setdefault(", ".join(found), []).append(table.path)
+        if unused := find_unused_task_column(table, columns):
+            self.unused_columns.append((table.path, unused))
+        return columns
 
     # --- The result
 
-    def finish(self, sources: Sequence[Source], ignored: Sequence[Path]) -> LoadedTasks:
+    def finish(self, sources: Sequence[Source]) -> LoadedTasks:
         """Make and judge the tasks; raise if anything is wrong."""
         problems, options = self.problems, self.options
+        if self.skipped_task_files and ALL_TASKS in self.collected:
+            what = "the file names no tasks, so the task files beside it would be left out"
+            got = quote(self.skipped_task_files[0].name)
+            todo = "rename the file, or pass its own path if it is the only one that is meant"
+            problems.add(Problem(sources[0].path, what, got=got, todo=todo))
         # Taken out one by one, so that the rows of all tasks are not in memory twice.
         tasks = [self.collected.pop(name).make_task(options, problems) for name in list(self.collected)]
         if problems.n_others and options.skip_bad_rows:
             raise TaskFilesError(problems.first_others, problems.n_others)
         if problems.n_all and not options.skip_bad_rows:
             raise TaskFilesError(problems.first, problems.n_all, todo=self._advice())
+        # In a folder every file is a task anyway.
+        unused = [
+            f"{Path(path).name}: all rows are one task; the column {quote(column)} is not used, and "
+            f"task_column={quote(column)} would make one task of each of its values"
+            for path, column in self.unused_columns
+            if len(sources) == 1 and len(tasks) == 1
+        ]
         return LoadedTasks(
             tasks=TaskSet(tasks),
             files=tuple(str(file) for one in sources for file in one.files if isinstance(file, Path)),
-            ignored=tuple(str(file) for file in ignored),
-            notes=(*(describe_columns(*one) for one in self.recognised.items()), *self.notes),
+            ignored=tuple(str(file) for file in self.ignored),
+            notes=tuple(
+                f"{shorten(files)}: read the column {what}" for what, files in self.recognised.items()
+            ),
+            unread=(*self.unread, *unused),
             skipped=problems.first_rows,
             n_skipped=problems.n_rows,
         )
@@ -441,9 +432,7 @@ def is_candidate(path: Path) -> bool:
     return ending_of(path) in ENDINGS and not (ending_of(path) == ".md" and stem in ABOUT_THE_FOLDER)
 
 
-def describe_columns(columns: tuple[tuple[str, str], ...], files: list[str]) -> str:
-    """Return the note on columns that were recognised in some files."""
-    names = ", ".join(Path(file).name for file in files[:MAX_NOTED_FILES])
+def shorten(files: list[str]) -> str:
+    """Return the names of the first files, and how many more there are."""
     more = f" and {len(files) - MAX_NOTED_FILES:,} more" if len(files) > MAX_NOTED_FILES else ""
-    found = ", ".join(f"{quote(column)} as the {role.replace('_', ' ')}" for role, column in columns)
-    return f"{names}{more}: read the column {found}"
+    return ", ".join(Path(file).name for file in files[:MAX_NOTED_FILES]) + more

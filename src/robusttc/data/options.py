@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from robusttc.data.tables import Table, normalise_name
 from robusttc.data.task import MAX_SPLITS, SHARES, SPLIT_SYNONYMS, SPLITS, check_shares
@@ -14,7 +14,7 @@ from robusttc.data.text_files import ReadError
 from robusttc.errors import UsageError, nearest_name, quote
 from robusttc.params import Boolean, check_params
 
-__all__ = ["KNOWN_NAMES", "ROLES", "ReadOptions", "find_columns"]
+__all__ = ["KNOWN_NAMES", "ROLES", "ReadOptions", "find_columns", "find_unused_task_column"]
 
 # The columns of each role by their usual names, the first being the name that we write ourselves.
 USUAL_NAMES = {
@@ -31,6 +31,13 @@ USUAL_NAMES = {
     "may_share": ("may_share",),
 }
 ROLES = tuple(USUAL_NAMES)
+# Columns that often say whose text a row is. One of these is never used unasked: a wrong guess would cut a
+# task into pieces. The reader says that it is there.
+PROBABLE_TASKS = (
+    *("tasks", "task_name", "task_id", "client", "client_name", "client_id", "tenant", "tenant_id", "bot"),
+    *("bot_name", "bot_id", "project", "project_id", "customer", "customer_id", "domain", "account"),
+    *("account_id", "company", "organisation", "organization", "workspace", "dataset", "data_set", "brand"),
+)
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 TEXT_TYPE = re.compile(r"(large_)?string(_view)?|null|dictionary<values=(large_)?string.*")
 INTEGER_TYPE = re.compile(r"u?int\d+|dictionary<values=u?int.*")
@@ -79,40 +86,25 @@ class ReadOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        named = {role: self.column_named(role) for role in ROLES}
-        strings: dict[str, object] = {f"{role}_column": column for role, column in named.items()}
-        strings |= {"delimiter": self.delimiter, "encoding": self.encoding}
-        for option, value in strings.items():
+        columns = {f"{role}_column": column for role, column in self.named_columns.items()}
+        for option, value in {**columns, "delimiter": self.delimiter, "encoding": self.encoding}.items():
             if value is not None and not isinstance(value, str):
                 raise UsageError(f"{option} cannot be used", got=quote(value), expected="a string")
         flags = {"skip_bad_rows": self.skip_bad_rows, "allow_incomplete": self.allow_incomplete}
         check_params(flags, dict.fromkeys(flags, (Boolean(),)))
-        given = [column for column in named.values() if column is not None]
-        if len(set(given)) < len(given):
-            raise UsageError(
-                "two columns have the same name",
-                got=", ".join(f"{role}: {quote(column)}" for role, column in named.items() if column),
-                expected="different columns for text, label, split and task",
-            )
+        if len(set(columns.values())) < len(columns):
+            got = ", ".join(f"{option}={quote(column)}" for option, column in columns.items())
+            raise UsageError("two columns have the same name", got=got, expected="different columns")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
-            raise UsageError(
-                "the delimiter cannot be used",
-                got=quote(self.delimiter),
-                expected="one character that is neither a quote nor a line break",
-            )
+            expected = "one character that is neither a quote nor a line break"
+            raise UsageError("the delimiter cannot be used", got=quote(self.delimiter), expected=expected)
         if self.encoding is not None and not is_text_encoding(self.encoding):
             expected = "a text encoding, such as utf-8, utf-16 or cp1252"
             raise UsageError("unknown encoding", got=quote(self.encoding), expected=expected)
         object.__setattr__(self, "shares", check_shares(self.shares))
-        self._check_split_values()
-
-    def _check_split_values(self) -> None:
-        values: Mapping[Any, Any] = self.split_values
-        for value, meaning in values.items():
-            if not isinstance(value, str) or not isinstance(meaning, str):
-                got = quote({value: meaning})
-                raise UsageError("split_values cannot be used", got=got, expected="strings")
-            if not meaning.strip() or (meaning not in SPLITS and meaning != value):
+        for value, meaning in self.split_values.items():
+            is_own = meaning == value and isinstance(value, str) and bool(value.strip())
+            if not isinstance(value, str) or not (meaning in SPLITS or is_own):
                 raise UsageError(
                     f"split value {quote(value)} is mapped to a split that does not exist",
                     got=quote(meaning),
@@ -122,10 +114,11 @@ class ReadOptions:
             got, expected = f"{len(self.split_names):,} splits", f"at most {MAX_SPLITS}"
             raise UsageError("split_values has too many splits", got=got, expected=expected)
 
-    def column_named(self, role: str) -> str | None:
-        """Return the column of a role as the caller named it, or None."""
-        name: str | None = getattr(self, f"{role}_column", None)
-        return name
+    @property
+    def named_columns(self) -> dict[str, str]:
+        """The columns that the caller named, by role."""
+        named = {role: getattr(self, f"{role}_column", None) for role in ROLES}
+        return {role: column for role, column in named.items() if column is not None}
 
     @property
     def split_names(self) -> tuple[str, ...]:
@@ -147,30 +140,30 @@ def is_text_encoding(name: str) -> bool:
 
 
 def find_columns(table: Table, options: ReadOptions) -> dict[str, str]:
-    """Return the column of each role that the table has.
-
-    Raises
-    ------
-    ReadError
-        If a column that must be there is missing, there twice, or one of several that could be meant.
-    """
+    """Return the column of each role; a missing, repeated or ambiguous one is a `ReadError`."""
     if table.is_keyed and not table.columns:
         return {}  # no row could be read; each has its own problem
-    taken = {column for role in ROLES if (column := options.column_named(role)) is not None}
+    named = options.named_columns
     columns: dict[str, str] = {}
     for role in ROLES:
-        named = options.column_named(role)
-        column = named if named is not None else recognise(table, role, taken)
-        if column is not None and table.columns.count(column) > 1:
+        column = named[role] if role in named else recognise(table, role, set(named.values()))
+        if column in table.columns or (column is not None and table.is_keyed):
+            columns[role] = column
+        elif role in named or role in {"text", "label"}:
+            raise_missing(table, role, named.get(role), {*named.values(), *columns.values()})
+    for role, column in columns.items():
+        if table.columns.count(column) > 1:
             what = f"the column {quote(column)} is there {table.columns.count(column)} times"
             raise ReadError(what, line=table.line, unit=table.unit)
-        if column in table.columns or (column is not None and table.is_keyed):
-            columns[role] = str(column)
-        elif named is not None or role in {"text", "label"}:
-            raise_missing(table, role, named, taken | set(columns.values()))
-    for role, column in columns.items():
         check_type(table, role, column)
     return columns
+
+
+def find_unused_task_column(table: Table, columns: Mapping[str, str]) -> str | None:
+    """Return a column that probably names tasks, if no column is read as the task."""
+    free = [name for name in table.columns if name not in columns.values()]
+    found = [name for name in free if normalise_name(name) in PROBABLE_TASKS]
+    return found[0] if found and table.columns.count(columns.get("task", "")) == 0 else None
 
 
 def recognise(table: Table, role: str, taken: set[str]) -> str | None:
@@ -178,20 +171,18 @@ def recognise(table: Table, role: str, taken: set[str]) -> str | None:
     free = [column for column in dict.fromkeys(table.columns) if column not in taken]
     if role in free or (table.is_keyed and role in {"split", "task", "may_share"} and role not in taken):
         return role
-    names = USUAL_NAMES[role]
     same_name = [column for column in free if normalise_name(column) == role]
-    for found in (same_name, [column for column in free if normalise_name(column) in names]):
-        if len(found) > 1:
-            raise ReadError(
-                f"several columns could be the {role}",
-                line=table.line,
-                unit=table.unit,
-                got=", ".join(map(quote, found)),
-                todo=f"name the one that is meant: {role}_column={quote(found[0])}",
-            )
-        if found:
-            return found[0]
-    return None
+    usual = [column for column in free if normalise_name(column) in USUAL_NAMES[role]]
+    found = same_name or usual
+    if len(found) > 1:
+        raise ReadError(
+            f"several columns could be the {role}",
+            line=table.line,
+            unit=table.unit,
+            got=", ".join(map(quote, found)),
+            todo=f"name the one that is meant: {role}_column={quote(found[0])}",
+        )
+    return found[0] if found else None
 
 
 def raise_missing(table: Table, role: str, named: str | None, taken: set[str]) -> NoReturn:
@@ -200,11 +191,10 @@ def raise_missing(table: Table, role: str, named: str | None, taken: set[str]) -
     free = [name for name in table.columns if name not in taken and normalise_name(name) not in foreign]
     usual = [name for name in free if normalise_name(name) in USUAL_NAMES[role]]
     meant = nearest_name(named or role, free) or (usual[0] if usual else None)
+    todo = f"name the column of the {role}: {role}_column="
+    todo += f"{quote(meant)} (did you mean {quote(meant)}?)" if meant else "..."
     if len(table.columns) == 1 and re.search(r"[,;|\t]", table.columns[0]):
         todo = "the header is one field: pass the delimiter of the file, for instance delimiter=','"
-    else:
-        todo = f"name the column of the {role}: {role}_column={quote(meant) if meant else '...'}"
-        todo += f" (did you mean {quote(meant)}?)" if meant else ""
     raise ReadError(
         f"missing column {quote(named or role)} for the {role}",
         line=table.line,
@@ -223,8 +213,6 @@ def check_type(table: Table, role: str, column: str) -> None:
         return
     if role == "may_share" and found == "bool":
         return
-    raise ReadError(
-        f"the {role} column {quote(column)} has a type that cannot be read",
-        got=found,
-        expected="strings" + (" or whole numbers" if may_be_integer else ""),
-    )
+    what = f"the {role} column {quote(column)} has a type that cannot be read"
+    expected = "strings or whole numbers" if may_be_integer else "strings"
+    raise ReadError(what, got=found, expected=expected)

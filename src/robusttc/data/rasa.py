@@ -53,13 +53,7 @@ Example = tuple[int, tuple[Any, Any]]  # line, text and label
 
 
 def read_rasa(path: Path, problems: ProblemList, encoding: str | None) -> Iterator[Example]:
-    """Yield the examples of a file as (line, (text, intent)); what is wrong is added to the problems.
-
-    Raises
-    ------
-    ReadError
-        If the file is not Rasa NLU data.
-    """
+    """Yield the examples of a file as (line, (text, intent)); what is wrong is added to the problems."""
     text = read_text(path, encoding)
     if ending_of(path) == ".md":
         return read_markdown(text, str(path), problems)
@@ -89,9 +83,8 @@ class YamlReader:
         """Yield the examples; other sections (stories, rules, responses …) are no training texts."""
         root = compose(text)
         if not isinstance(root, yaml.MappingNode):
-            raise ReadError(
-                "the file is not a YAML mapping", line=1, expected="Rasa NLU data with an nlu section"
-            )
+            expected = "Rasa NLU data with an nlu section"
+            raise ReadError("the file is not a YAML mapping", line=1, expected=expected)
         entries = mapping(root)
         section = entries.get("nlu")
         if section is None:
@@ -114,11 +107,8 @@ class YamlReader:
     def refuse_alias(self, node: yaml.Node) -> None:
         """Refuse a node that was read before: aliases of aliases make a small file endless."""
         if id(node) in self.seen:
-            raise ReadError(
-                "an alias repeats examples that are already there",
-                line=line_of(node),
-                todo="write the examples out, or remove the alias",
-            )
+            what, todo = "an alias repeats examples that are already there", "write the examples out"
+            raise ReadError(what, line=line_of(node), todo=todo)
         self.seen.add(id(node))
 
     def read_item(self, item: yaml.Node) -> Iterator[Example]:
@@ -130,12 +120,8 @@ class YamlReader:
         entries = mapping(item)
         if "intent" not in entries:
             if not OTHER_SECTIONS & entries.keys():
-                self.refuse(
-                    item,
-                    "an entry of nlu is of an unknown kind",
-                    got=", ".join(quote(key) for key in entries),
-                    expected="intent, synonym, regex or lookup",
-                )
+                got, expected = ", ".join(map(quote, entries)), "intent, synonym, regex or lookup"
+                self.refuse(item, "an entry of nlu is of an unknown kind", got=got, expected=expected)
             return
         intent, examples = scalar(entries["intent"]), entries.get("examples")
         if not intent:
@@ -147,11 +133,8 @@ class YamlReader:
         elif isinstance(examples, yaml.SequenceNode) and examples.value:
             yield from self.read_list(examples, intent)
         else:
-            self.refuse(
-                examples,
-                f"the examples of intent {quote(intent)} are not a list",
-                expected="examples: | and one example per line, each after a '-'",
-            )
+            what = f"the examples of intent {quote(intent)} are not a list"
+            self.refuse(examples, what, expected="examples: | and one example per line, each after a '-'")
 
     def read_block(self, examples: yaml.ScalarNode, intent: str) -> Iterator[Example]:
         """Yield the examples of one text, each on a line of its own after a ``-``."""
@@ -161,9 +144,9 @@ class YamlReader:
             what = "the lines of the examples are joined to one, as YAML has it"
             self.refuse(examples, what, got=quote(examples.value), expected="examples: |")
             return
-        for offset, line in enumerate(scalar(examples).split("\n")):
-            # The text of a block begins on the line below its "|".
-            number = line_of(examples) + (offset + 1 if is_block else 0)
+        # The text of a block begins on the line below its "|".
+        first = line_of(examples) + is_block
+        for number, line in enumerate(scalar(examples).split("\n"), start=first):
             if line.startswith("-"):
                 yield number, (remove_entities(line[1:].strip()), intent)
             elif line.strip():
@@ -274,12 +257,8 @@ def read_header(line: str, number: int) -> tuple[str, str]:
     """Return section and title of a header line."""
     section, colon, title = (part.strip() for part in line.removeprefix("##").partition(":"))
     if not colon or section not in {"intent", *OTHER_SECTIONS}:
-        raise ReadError(
-            "a header is of an unknown kind",
-            line=number,
-            got=quote(line),
-            expected="'## intent:NAME', '## synonym:NAME', '## regex:NAME' or '## lookup:NAME'",
-        )
+        expected = "'## intent:NAME', '## synonym:NAME', '## regex:NAME' or '## lookup:NAME'"
+        raise ReadError("a header is of an unknown kind", line=number, got=quote(line), expected=expected)
     if not title:
         raise ReadError("the label is empty: a header has no name", line=number, got=quote(line))
     return section, title
@@ -305,9 +284,8 @@ def read_json(text: str, path: str, problems: ProblemList) -> Iterator[Example]:
         )
     keys = [key for key in EXAMPLE_LISTS if key in data]
     if not keys:
-        raise ReadError(
-            "the file has no common_examples", got=f"keys {', '.join(map(quote, list(data)[:8]))}"
-        )
+        got = f"keys {', '.join(map(quote, list(data)[:8]))}"
+        raise ReadError("the file has no common_examples", got=got)
     for key in keys:
         if not isinstance(data[key], list):
             raise ReadError(f"{key} is not a list", got=quote(data[key]))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +129,7 @@ def make_planted_tasks(
     >>> len(planted.tasks), planted.families.tolist()
     (12, [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5])
     """
-    all_attributes, _ = read_words()
+    all_attributes = read_attributes()
     check_param("n_tasks", n_tasks, Integer(1))
     check_param("n_families", n_families, Integer(1, len(all_attributes)))
     attributes = all_attributes[:n_families]
@@ -157,19 +158,23 @@ def check_range(name: str, bounds: tuple[int, int], low: Integer) -> None:
 
 
 @cache
-def read_words() -> tuple[tuple[Attribute, ...], dict[str, tuple[str, ...]]]:
-    """Return the attributes in the order of the families, and the things of each service field."""
-    words = tomllib.loads((files("robusttc.data") / "words.toml").read_text(encoding="utf-8"))
-    attributes = tuple(
+def read_words() -> dict[str, Any]:
+    """Return what is in ``words.toml``."""
+    return tomllib.loads((files("robusttc.data") / "words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def read_attributes() -> tuple[Attribute, ...]:
+    """Return the attributes in the order of the families."""
+    return tuple(
         Attribute(
             entry["name"],
             tuple(entry["phrasings"]),
             tuple(tuple(value["names"]) for value in entry["values"]),
             tuple(tuple(value["cues"]) for value in entry["values"]),
         )
-        for entry in words["attributes"]
+        for entry in read_words()["attributes"]
     )
-    return attributes, {field: tuple(things) for field, things in words["fields"].items()}
 
 
 def make_task(
@@ -182,7 +187,7 @@ def make_task(
 ) -> tuple[Task, str]:
     """Return one task of a family, and its service field."""
     generator = numpy_generator(seed, "planted", [name])
-    fields = read_words()[1]
+    fields = read_words()["fields"]
     field = list(fields)[generator.integers(len(fields))]
     n_rows = int(generator.integers(rows[0], rows[1] + 1))
     most_labels = min(labels[1], len(attribute.cues), n_rows // MIN_ROWS_PER_LABEL)
@@ -197,13 +202,8 @@ def make_task(
     label_codes = generator.permutation(np.concatenate([sure, rest]))
     # Where a label stands for several values, any of them will do.
     places = generator.random(n_rows).tolist()
-    values = np.array(
-        [
-            groups[code][int(place * len(groups[code]))]
-            for code, place in zip(label_codes.tolist(), places, strict=True)
-        ],
-        dtype=np.intp,
-    )
+    drawn = zip((groups[code] for code in label_codes), places, strict=True)
+    values = np.array([group[int(place * len(group))] for group, place in drawn], dtype=np.intp)
     texts = write_utterances(fields[field], attribute, values, generator)
     # A generator of its own: the noise changes labels and nothing else.
     noisy_codes = add_noise(label_codes, label_noise, numpy_generator(seed, "planted noise", [name]))
@@ -286,7 +286,7 @@ def write_utterances(
     n_rows = len(values)
     phrases = {
         other.name: draw_phrases(other, values if other is attribute else None, n_rows, generator)
-        for other in read_words()[0]
+        for other in read_attributes()
     }
     links = generator.integers(len(LINKS), size=n_rows).tolist()
     drawn_things = generator.integers(len(things), size=n_rows).tolist()

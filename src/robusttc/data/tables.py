@@ -38,15 +38,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robusttc.data.text_files import (
-    FREE_EXPANDED_BYTES,
-    MAX_EXPANSION,
     ProblemList,
     ReadError,
-    bad_line,
-    decode_lines,
+    check_expansion,
     is_gzipped,
-    open_bytes,
     read_bytes,
+    read_lines,
 )
 from robusttc.errors import quote
 from robusttc.files import InvalidJSONError, decode_json
@@ -67,49 +64,30 @@ __all__ = [
 ]
 
 MISSING: Any = object()  # the row has no such field at all
-TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".xlsm")
+EXCEL_ENDINGS = (".xlsx", ".xlsm")
+TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", *EXCEL_ENDINGS)
 
 BATCH_ROWS = 1_024
 MAX_QUOTED_LINES = 1_000  # of one record in a tab-separated file
 KEYS_FROM_ROWS = 50  # JSON Lines have no header: the keys of the first objects are the columns
-
 DELIMITERS = (",", ";", "\t", "|")
 
 Row = tuple[int, Sequence[Any]]
+Record = tuple[int, int, list[Any]]  # its first line, its last line, its fields
 
 
 @dataclass(frozen=True)
 class Table:
-    """The header of one table, and its rows.
+    """The header of one table, and its rows."""
 
-    Attributes
-    ----------
-    path
-        The file, as messages name it.
-    columns
-        The names in the header; of JSON Lines the keys of the first objects.
-    rows
-        Takes column names (or None) and yields each row as its line and these cells.
-    line
-        The line of the header, where there is one.
-    unit
-        What lines count: ``line``, ``row`` or ``iloc``.
-    sheet
-        The name of the sheet, of a workbook.
-    is_keyed
-        Whether each row names its fields itself, so that a row may have fields which the first ones lack.
-    types
-        The Arrow types of the columns, where the file declares them.
-    """
-
-    path: str
-    columns: tuple[str, ...]
-    rows: Callable[[Sequence[str | None]], Iterator[Row]]
-    line: int | None = None
-    unit: str = "line"
+    path: str  # as messages name the file
+    columns: tuple[str, ...]  # of JSON Lines the keys of the first objects
+    rows: Callable[[Sequence[str | None]], Iterator[Row]]  # takes column names, yields line and cells
+    line: int | None = None  # of the header
+    unit: str = "line"  # what lines count: line, row or iloc
     sheet: str | None = None
-    is_keyed: bool = False
-    types: dict[str, str] = field(default_factory=dict)
+    is_keyed: bool = False  # each row names its fields itself, and may have some that the first ones lack
+    types: dict[str, str] = field(default_factory=dict)  # the Arrow types, where the file declares them
 
 
 def open_tables(
@@ -146,12 +124,12 @@ def open_tables(
     ending = ending_of(source)
     if ending == ".parquet":
         yield from read_parquet(source)
-    elif ending in {".xlsx", ".xlsm"}:
+    elif ending in EXCEL_ENDINGS:
         yield from read_excel(source)
     elif ending in {".jsonl", ".ndjson"}:
-        yield from read_json_lines(source, problems, encoding)
+        yield read_json_lines(source, problems, encoding)
     else:
-        yield from read_delimited(source, problems, delimiter, encoding, frozenset(known))
+        yield read_delimited(source, problems, delimiter, encoding, frozenset(known))
 
 
 def normalise_name(name: str) -> str:
@@ -171,70 +149,42 @@ def ending_of(path: Path) -> str:
 # --- CSV and TSV
 
 
-class Lines(Iterator[str]):
-    """Lines that can be put back; `number` is that of the last one, `last` is its text."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self._waiting: list[str] = []
-        self.number = 0
-        self.last = ""
-
-    def __next__(self) -> str:
-        self.last = self._waiting.pop() if self._waiting else next(self._lines)
-        self.number += 1
-        return self.last
-
-    def put_back(self, lines: list[str]) -> None:
-        """Put the last lines back, in their order."""
-        self._waiting += reversed(lines)
-        self.number -= len(lines)
-
-
 def read_delimited(
-    path: Path,
-    problems: ProblemList,
-    delimiter: str | None,
-    encoding: str | None,
-    known: frozenset[str],
-) -> Iterator[Table]:
+    path: Path, problems: ProblemList, delimiter: str | None, encoding: str | None, known: frozenset[str]
+) -> Table:
     """Read a file of rows with a header; quoted fields may hold delimiters and line breaks."""
-    bad: dict[int, tuple[int, str]] = {}
-    with open_bytes(path) as stream:
-        lines = Lines(decode_lines(stream, encoding, bad))
-        header = next((line for line in lines if line.strip("\r\n")), None)
-        if header is not None:
-            lines.put_back([header])
-            if delimiter is None:
-                delimiter = "\t" if ending_of(path) == ".tsv" else find_delimiter(header, known)
-        refuse = partial(problems.add_row, str(path))
-        records = tab_records(lines) if delimiter == "\t" else csv_records(lines, delimiter or ",", refuse)
-        start, end, names = next(records, (max(lines.number, 1), lines.number, []))
-        for line in range(start, end + 1):
-            if line in bad:
-                raise ReadError(**bad_line("header", line, bad[line], encoding))
+    lines, bad = read_lines(path, encoding)
+    refuse = partial(problems.add_row, str(path))
+    if delimiter is None:
+        header = next((line for line in lines if line.strip("\r\n")), "")
+        delimiter = "\t" if ending_of(path) == ".tsv" else find_delimiter(header, known)
+    records = tab_records(lines) if delimiter == "\t" else csv_records(lines, delimiter, refuse)
+    start, end, names = next(records, (len(lines), len(lines), []))
+    for line in bad.keys() & range(start, end + 1):
+        what = "the header" + bad[line].pop("what").removeprefix("the line")
+        raise ReadError(what, line=line, **bad[line])
 
-        def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-            # MISSING is put behind the last field, for the columns that are None.
-            places = [-1 if column is None else names.index(column) for column in columns]
-            select = itemgetter(*places) if len(places) > 1 else lambda record: [record[at] for at in places]
-            width = len(names)
-            for start, end, record in records:
-                if bad and (found := [line for line in range(start, end + 1) if line in bad]):
-                    refuse(**bad_line("line", found[0], bad.pop(found[0]), encoding))
-                elif len(record) != width:
-                    refuse(
-                        start,
-                        "ragged row: the number of fields differs from the header",
-                        got=f"{len(record)} fields",
-                        expected=f"{width}",
-                        todo="put quotes around a field that holds the delimiter",
-                    )
-                else:
-                    record.append(MISSING)
-                    yield start, select(record)
+    def rows(columns: Sequence[str | None]) -> Iterator[Row]:
+        # MISSING is put behind the last field, for the columns that are None.
+        places = [-1 if column is None else names.index(column) for column in columns]
+        select = itemgetter(*places) if len(places) > 1 else lambda record: [record[at] for at in places]
+        width = len(names)
+        for start, end, record in records:
+            if bad and (found := next((line for line in range(start, end + 1) if line in bad), None)):
+                refuse(line=found, **bad[found])
+            elif len(record) != width:
+                refuse(
+                    start,
+                    "ragged row: the number of fields differs from the header",
+                    got=f"{len(record)} fields",
+                    expected=f"{width}",
+                    todo="put quotes around a field that holds the delimiter",
+                )
+            else:
+                record.append(MISSING)
+                yield start, select(record)
 
-        yield Table(str(path), tuple(names), rows, start)
+    return Table(str(path), tuple(names), rows, start)
 
 
 def find_delimiter(header: str, known: frozenset[str]) -> str:
@@ -250,62 +200,65 @@ def find_delimiter(header: str, known: frozenset[str]) -> str:
     return max(DELIMITERS, key=fit)
 
 
-def csv_records(
-    lines: Lines, delimiter: str, refuse: Callable[..., None]
-) -> Iterator[tuple[int, int, list[Any]]]:
-    """Yield the records with their first and last line; blank lines between them are skipped."""
+def csv_records(lines: list[str], delimiter: str, refuse: Callable[..., None]) -> Iterator[Record]:
+    """Yield the records of a CSV text; blank lines between them are skipped.
+
+    A record that the csv module does not accept is reported. Where the quotes of its line are in pairs the
+    fault ends with the line. Where they are not, nobody can tell which of the lines around are rows and which
+    are inside of a field: the rest cannot be read.
+    """
     # Strict, because the lenient reader accepts a stray quote and silently shifts the fields.
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    header_line = lines.number + 1
+    is_header = True
     while True:
-        start = lines.number + 1
+        start = reader.line_num + 1
         try:
             record: list[Any] = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            if start == header_line:
+            end = reader.line_num
+            if is_header:
                 raise ReadError("the header cannot be read as CSV", line=start, got=str(error)) from None
-            refuse_quotes(start, lines, str(error), refuse)
+            got = str(error) if end == start else f"{error}, reading lines {start} to {end}"
+            todo = f"write a quote inside a quoted field twice ({quote(chr(34) * 2)})"
+            if end > start or lines[start - 1].count('"') % 2:
+                raise ReadError(quotes_problem(str(error)), line=start, got=got, todo=todo) from None
+            refuse(start, quotes_problem(str(error)), got=got, todo=todo)
         else:
             if record:
-                yield start, lines.number, record
+                is_header = False
+                yield start, reader.line_num, record
 
 
-def refuse_quotes(start: int, lines: Lines, reason: str, refuse: Callable[..., None]) -> None:
-    """Report a record that the csv module does not accept.
-
-    Where the quotes of its line are in pairs the fault ends with the line. Where they are not, nobody can
-    tell which of the lines around are rows and which are inside of a field: the rest cannot be read.
-    """
+def quotes_problem(reason: str) -> str:
+    """Return what is wrong with a record, by the message of the csv module."""
     if "unexpected end" in reason:
-        what = "a quote that is opened in this row is never closed"
-    elif "field limit" in reason:
-        what = "a field is too long, or a quote that is opened in this row is not closed"
-    else:
-        what = "the quotes of this row are wrong"
-    todo = f"write a quote inside a quoted field twice ({quote(chr(34) * 2)})"
-    if lines.number == start and lines.last.count('"') % 2 == 0:
-        refuse(start, what, got=reason, todo=todo)
-        return
-    got = f"{reason}, reading lines {start} to {lines.number}" if lines.number > start else reason
-    raise ReadError(what, line=start, got=got, todo=todo)
+        return "a quote that is opened in this row is never closed"
+    if "field limit" in reason:
+        return "a field is too long, or a quote that is opened in this row is not closed"
+    return "the quotes of this row are wrong"
 
 
-def tab_records(lines: Lines) -> Iterator[tuple[int, int, list[Any]]]:
+def tab_records(lines: list[str]) -> Iterator[Record]:
     """Yield the records of a tab-separated text; a quote that is not closed is a character like others."""
-    width = None
-    for line in lines:
-        start = lines.number
-        content = line.rstrip("\r\n")
+    width = end = 0
+    while end < len(lines):
+        content = lines[end].rstrip("\r\n")
+        start = end = end + 1
         if not content:
             continue
         record: list[Any] = content.split("\t")
         if '"' in content:
-            quoted = None if len(record) == width else read_quoted(line, lines)
-            record = quoted or [unquote(cell) for cell in record]
-        width = len(record) if width is None else width
-        yield start, lines.number, record
+            # A field whose quotes hold tabs or line breaks makes the plain fields too few or too many.
+            reader = csv.reader(lines[start - 1 : start + MAX_QUOTED_LINES], delimiter="\t", strict=True)
+            try:
+                record = [unquote(cell) for cell in record] if len(record) == width else next(reader)
+                end = start - 1 + max(reader.line_num, 1)
+            except csv.Error:
+                record = [unquote(cell) for cell in record]
+        width = width or len(record)
+        yield start, end, record
 
 
 def unquote(cell: str) -> str:
@@ -315,61 +268,39 @@ def unquote(cell: str) -> str:
     return inner.replace('""', '"') if is_quoted else cell
 
 
-def read_quoted(line: str, lines: Lines) -> list[Any] | None:
-    """Read a record whose quoted fields hold tabs or line breaks; None, and no line is used, if none are."""
-    used: list[str] = []
-
-    def take() -> Iterator[str]:
-        yield line
-        for more in islice(lines, MAX_QUOTED_LINES):
-            used.append(more)
-            yield more
-
-    try:
-        return next(csv.reader(take(), delimiter="\t", strict=True))
-    except csv.Error:
-        lines.put_back(used)
-        return None
-
-
 # --- JSON Lines
 
 
-def read_json_lines(path: Path, problems: ProblemList, encoding: str | None) -> Iterator[Table]:
+def read_json_lines(path: Path, problems: ProblemList, encoding: str | None) -> Table:
     """Read one JSON object per line; blank lines are skipped."""
-    with open_bytes(path) as stream:
-        records = json_records(stream, partial(problems.add_row, str(path)), encoding)
-        first = list(islice(records, KEYS_FROM_ROWS))
-        names = dict.fromkeys(key for _, record in first for key in record)
+    records = json_records(path, partial(problems.add_row, str(path)), encoding)
+    first = list(islice(records, KEYS_FROM_ROWS))
+    names = dict.fromkeys(key for _, record in first for key in record)
 
-        def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-            for line, record in chain(first, records):
-                get = record.get
-                yield line, [get(column, MISSING) for column in columns]
+    def rows(columns: Sequence[str | None]) -> Iterator[Row]:
+        for line, record in chain(first, records):
+            get = record.get
+            yield line, [get(column, MISSING) for column in columns]
 
-        yield Table(str(path), tuple(names), rows, first[0][0] if first else None, is_keyed=True)
+    return Table(str(path), tuple(names), rows, first[0][0] if first else None, is_keyed=True)
 
 
 def json_records(
-    stream: io.BufferedReader, refuse: Callable[..., None], encoding: str | None
+    path: Path, refuse: Callable[..., None], encoding: str | None
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yield the objects with their lines."""
-    bad: dict[int, tuple[int, str]] = {}
-    for number, line in enumerate(decode_lines(stream, encoding, bad), start=1):
-        if bad:
-            refuse(**bad_line("line", number, bad.pop(number), encoding))
+    lines, bad = read_lines(path, encoding)
+    for number, line in enumerate(lines, start=1):
+        if number in bad:
+            refuse(line=number, **bad[number])
             continue
         try:
             record = decode_json(line)
         except InvalidJSONError as error:
             if line.strip():
-                refuse(
-                    number,
-                    "the line is not JSON",
-                    column=None if error.position is None else error.position + 1,
-                    got=error.what,
-                    expected="one complete JSON object per line",
-                )
+                column = None if error.position is None else error.position + 1
+                expected = "one complete JSON object per line"
+                refuse(number, "the line is not JSON", column=column, got=error.what, expected=expected)
             continue
         if type(record) is dict:
             yield number, record
@@ -390,9 +321,11 @@ def read_parquet(path: Path) -> Iterator[Table]:
         arrow_errors(damaged),
         pa.BufferReader(read_bytes(path)) if is_gzipped(path) else pa.OSFile(str(path)) as source,
     ):
-        check_expansion(pq.read_metadata(source), source.size())
+        metadata = pq.read_metadata(source)
+        # Not the sum of the columns: to ask for a damaged column ends the process, pyarrow does not catch it.
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        check_expansion(sum(group.total_byte_size for group in groups), source.size())
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
-            schema = file.schema_arrow
 
             def rows(columns: Sequence[str | None]) -> Iterator[Row]:
                 wanted = [column for column in columns if column is not None]
@@ -400,7 +333,8 @@ def read_parquet(path: Path) -> Iterator[Table]:
                     batches = file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False)
                     yield from arrow_rows(batches, columns)
 
-            types = {name: str(schema.field(at).type) for at, name in enumerate(schema.names)}
+            schema = file.schema_arrow
+            types = {column.name: str(column.type) for column in schema}
             yield Table(str(path), tuple(schema.names), rows, unit="row", types=types)
 
 
@@ -415,19 +349,6 @@ def arrow_errors(what: str) -> Iterator[None]:
         # pyarrow may quote the bytes of the file.
         got = quote(str(error).splitlines()[0][:200]) if str(error) else type(error).__name__
         raise ReadError(what, got=got) from None
-
-
-def check_expansion(metadata: Any, size_bytes: int) -> None:
-    """Refuse a Parquet file that itself declares an enormous size."""
-    # Not the sum of the columns: to ask for a damaged column ends the process, pyarrow does not catch it.
-    expanded = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    if expanded > max(FREE_EXPANDED_BYTES, MAX_EXPANSION * size_bytes):
-        raise ReadError(
-            "the Parquet file expands beyond the limit",
-            got=f"{expanded:,} bytes",
-            expected=f"at most {MAX_EXPANSION} times its size on disk",
-            todo="check where the file comes from; write it without compression if you trust it",
-        )
 
 
 def arrow_rows(batches: Iterable[Any], columns: Sequence[str | None], first_row: int = 1) -> Iterator[Row]:
@@ -468,13 +389,11 @@ def read_excel(path: Path) -> Iterator[Table]:
     with excel_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on features of the workbook that are not read
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            expanded = sum(member.file_size for member in archive.infolist())
-        if expanded > max(FREE_EXPANDED_BYTES, MAX_EXPANSION * len(content)):
-            raise ReadError("the Excel file expands beyond the limit", got=f"{expanded:,} bytes")
+            check_expansion(sum(member.file_size for member in archive.infolist()), len(content))
         workbook = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
-    for sheet in sheets:
-        yield from read_sheet(str(path), sheet)
+    for sheet in workbook.worksheets:
+        if sheet.sheet_state == "visible":
+            yield from read_sheet(str(path), sheet)
 
 
 @contextmanager

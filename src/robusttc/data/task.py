@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
 from robusttc.params import Number, check_param
-from robusttc.random import RandomState, numpy_generator
+from robusttc.random import RandomState, numpy_generator, run_seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,7 @@ MAX_SPLITS = 100  # a split is one byte per row
 MAX_HTML_TASKS = 20
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Task:
     """One text-classification task; immutable.
 
@@ -79,17 +81,6 @@ class Task:
     (('greet', 'leave'), [0, 1, 0], 3)
     """
 
-    __slots__ = (
-        "_content_hash",
-        "label_codes",
-        "label_names",
-        "may_share",
-        "name",
-        "split_codes",
-        "split_names",
-        "texts",
-    )
-
     name: str
     texts: tuple[str, ...]
     label_names: tuple[str, ...]
@@ -97,7 +88,6 @@ class Task:
     split_names: tuple[str, ...]
     split_codes: NDArray[np.int8]
     may_share: bool
-    _content_hash: str | None
 
     def __init__(
         self,
@@ -112,35 +102,19 @@ class Task:
         if problem := name_problem(name, "task name"):
             raise DataError(problem, got=quote(name), expected="one line of text")
         where = f"task {quote(name)}"
-        text_column, label_column = as_column(where, "texts", texts), as_column(where, "labels", labels)
-        split_column = (
-            [SPLITS[0]] * len(text_column) if splits is None else as_column(where, "splits", splits)
-        )
-        lengths = {"texts": len(text_column), "labels": len(label_column), "splits": len(split_column)}
-        if len(set(lengths.values())) != 1:
-            raise DataError(
-                "the columns of a task differ in length",
-                where=where,
-                got=", ".join(f"{length:,} {column}" for column, length in lengths.items()),
-                expected="one text, one label and one split per row",
-            )
-        check_rows(where, text_column, label_column)
-        other_names = as_column(where, "other_splits", other_splits)
-        for split in other_names:
-            if problem := name_problem(split, "name of a split"):
-                raise DataError(problem, where=where, got=quote(split))
-        split_names, split_codes = encode_splits(where, split_column, other_names)
-        label_names = tuple(sorted(set(label_column)))
+        columns = {"texts": as_column(where, "texts", texts), "labels": as_column(where, "labels", labels)}
+        train = [SPLITS[0]] * len(columns["texts"])
+        columns["splits"] = train if splits is None else as_column(where, "splits", splits)
+        if len({len(column) for column in columns.values()}) != 1:
+            got = ", ".join(f"{len(column):,} {role}" for role, column in columns.items())
+            expected = "one text, one label and one split per row"
+            raise DataError("the columns of a task differ in length", where=where, got=got, expected=expected)
+        check_rows(where, columns["texts"], columns["labels"])
+        split_names, split_codes = encode_splits(where, columns["splits"], other_splits)
+        label_names = tuple(sorted(set(columns["labels"])))
         code_of = {label: code for code, label in enumerate(label_names)}
-        self._fill(
-            name,
-            tuple(text_column),
-            label_names,
-            np.array([code_of[label] for label in label_column], dtype=np.int32),
-            split_names,
-            split_codes,
-            may_share,
-        )
+        label_codes = np.array([code_of[label] for label in columns["labels"]], dtype=np.int32)
+        self._fill(name, columns["texts"], label_names, label_codes, split_names, split_codes, may_share)
 
     @classmethod
     def from_codes(
@@ -155,32 +129,24 @@ class Task:
     ) -> Task:
         """Return a task of columns that are already checked and encoded; `label_names` must be sorted."""
         task = cls.__new__(cls)
-        task._fill(name, tuple(texts), label_names, label_codes, split_names, split_codes, may_share)
+        task._fill(name, texts, label_names, label_codes, split_names, split_codes, may_share)
         return task
 
-    def _fill(self, *values: Any) -> None:
-        fields = ("name", "texts", "label_names", "label_codes", "split_names", "split_codes", "may_share")
-        for field, value in zip(fields, values, strict=True):
-            object.__setattr__(self, field, value)
-        object.__setattr__(self, "_content_hash", None)
+    def _fill(self, name: str, texts: Iterable[str], *values: Any) -> None:
+        values = (name, tuple(texts), *values)
+        self.__dict__.update(zip((field.name for field in fields(self)), values, strict=True))
         # A word such as "no" would pass for True, and texts would get where they must not.
-        if not isinstance(self.may_share, bool):
-            raise DataError(
-                "may_share is not a boolean",
-                where=f"task {quote(self.name)}",
-                got=quote(self.may_share),
-                expected="True or False",
-            )
-        self.label_codes.flags.writeable = False
-        self.split_codes.flags.writeable = False
+        if not isinstance(values[-1], bool):
+            got, where = quote(values[-1]), f"task {quote(name)}"
+            raise DataError("may_share is not a boolean", where=where, got=got, expected="True or False")
+        self.label_codes.flags.writeable = self.split_codes.flags.writeable = False
 
-    def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a Task is immutable; cannot set {field}")
+    @property
+    def _columns(self) -> tuple[str, tuple[str, ...], tuple[str, ...], Any, tuple[str, ...], Any]:
+        return (self.name, self.texts, self.label_names, self.label_codes, self.split_names, self.split_codes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickling would set the fields one by one, which is refused.
-        columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
-        return Task.from_codes, (self.name, self.texts, *columns, self.may_share)
+        return Task.from_codes, (*self._columns, self.may_share)  # arrays are read-only there too
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -199,11 +165,9 @@ class Task:
         """Return the row numbers of one split or several, in the order of the task."""
         for split in splits:
             if split not in self.split_names:
+                where, expected = f"task {quote(self.name)}", " or ".join(self.split_names)
                 raise UsageError(
-                    "the task has no such split",
-                    where=f"task {quote(self.name)}",
-                    got=quote(split),
-                    expected=" or ".join(self.split_names),
+                    "the task has no such split", where=where, got=quote(split), expected=expected
                 )
         selected = np.zeros(len(self.split_names), dtype=np.bool_)
         selected[[self.split_names.index(split) for split in splits]] = True
@@ -241,25 +205,22 @@ class Task:
 
     def with_sharing(self, may_share: bool) -> Task:
         """Return the same task, from which other tasks may learn or not."""
-        columns = (self.label_names, self.label_codes, self.split_names, self.split_codes)
-        return Task.from_codes(self.name, self.texts, *columns, may_share)
+        return Task.from_codes(*self._columns, may_share)
 
-    @property
+    @cached_property
     def content_hash(self) -> str:
         """SHA-256 over the name, every row in order and `may_share`, the same on every machine."""
-        if self._content_hash is None:
-            digest = hashlib.sha256(b"robusttc-task-1")
-            for column in ([self.name], self.texts, self.label_names, self.splits.tolist()):
-                encoded = [value.encode() for value in column]
-                # The offsets keep ("ab", "c") apart from ("a", "bc").
-                digest.update(len(encoded).to_bytes(8, "little"))
-                digest.update(np.cumsum([0, *map(len, encoded)], dtype="<i8").tobytes())
-                digest.update(b"".join(encoded))
-            digest.update(self.label_codes.astype("<i4").tobytes())
-            if not self.may_share:
-                digest.update(b"may not share")
-            object.__setattr__(self, "_content_hash", digest.hexdigest())
-        return str(self._content_hash)
+        digest = hashlib.sha256(b"robusttc-task-1")
+        for column in ([self.name], self.texts, self.label_names, self.splits.tolist()):
+            encoded = [value.encode() for value in column]
+            # The offsets keep ("ab", "c") apart from ("a", "bc").
+            digest.update(len(encoded).to_bytes(8, "little"))
+            digest.update(np.cumsum([0, *map(len, encoded)], dtype="<i8").tobytes())
+            digest.update(b"".join(encoded))
+        digest.update(self.label_codes.astype("<i4").tobytes())
+        if not self.may_share:
+            digest.update(b"may not share")
+        return digest.hexdigest()
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Task):
@@ -343,16 +304,9 @@ class TaskSet:
         """
         from robusttc.data.loading import read_tasks
         from robusttc.data.options import ReadOptions
-        from robusttc.random import run_seed
 
-        options = ReadOptions(
-            text_column=text,
-            label_column=label,
-            split_column=split,
-            task_column=task,
-            seed=run_seed(random_state),
-        )
-        return read_tasks(frame, options).tasks
+        columns = {"text_column": text, "label_column": label, "split_column": split, "task_column": task}
+        return read_tasks(frame, ReadOptions(**columns, seed=run_seed(random_state))).tasks  # type: ignore[arg-type]
 
     def to_frame(self) -> pd.DataFrame:
         """Return all rows as a pandas frame with the columns task, text, label, split and may_share.
@@ -366,14 +320,12 @@ class TaskSet:
             import pandas as pd
         except ImportError:
             raise UsageError("to_frame needs pandas", todo="install it: pip install pandas") from None
-        columns: dict[str, list[Any]] = {name: [] for name in ("task", "text", "label", "split", "may_share")}
-        for task in self:
-            values = (task.texts, task.labels.tolist(), task.splits.tolist())
-            columns["task"] += [task.name] * len(task)
-            for name, column in zip(("text", "label", "split"), values, strict=True):
-                columns[name] += column
-            columns["may_share"] += [task.may_share] * len(task)
-        return pd.DataFrame(columns)
+        rows = [
+            (task.name, *row, task.may_share)
+            for task in self
+            for row in zip(task.texts, task.labels.tolist(), task.splits.tolist(), strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["task", "text", "label", "split", "may_share"])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -525,10 +477,14 @@ def check_rows(where: str, texts: list[Any], labels: list[Any]) -> None:
 
 
 def encode_splits(
-    where: str, splits: list[Any], other_splits: list[Any]
+    where: str, splits: list[Any], other_splits: Sequence[str]
 ) -> tuple[tuple[str, ...], NDArray[np.int8]]:
     """Return the names of all splits, the usual three first, and the code of every row."""
-    names = (*SPLITS, *sorted(set(other_splits) - set(SPLITS)))
+    others = as_column(where, "other_splits", other_splits)
+    for split in others:
+        if problem := name_problem(split, "name of a split"):
+            raise DataError(problem, where=where, got=quote(split))
+    names = (*SPLITS, *sorted(set(others) - set(SPLITS)))
     if len(names) > MAX_SPLITS:
         got, expected = f"{len(names):,}", f"at most {MAX_SPLITS}"
         raise DataError("the task has too many splits", where=where, got=got, expected=expected)
@@ -536,13 +492,9 @@ def encode_splits(
     code_of |= {split: code for code, split in enumerate(names)}
     for row, split in enumerate(splits):
         if not isinstance(split, str) or split not in code_of:
-            raise DataError(
-                "unknown split",
-                where=f"{where}, row {row}",
-                got=quote(split),
-                expected=", ".join(code_of),
-                todo="name further splits in other_splits",
-            )
+            place, todo = f"{where}, row {row}", "name further splits in other_splits"
+            expected = ", ".join(code_of)
+            raise DataError("unknown split", where=place, got=quote(split), expected=expected, todo=todo)
     return names, np.array([code_of[split] for split in splits], dtype=np.int8)
 
 

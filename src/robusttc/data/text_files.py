@@ -1,4 +1,4 @@
-"""Task files below their formats: problems with places, gzip with a limit, and text in any encoding."""
+"""Files below their formats: problems with their places, gzip with a limit, and text in any encoding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -17,15 +17,13 @@ from typing import Any
 from robusttc.errors import MAX_LISTED_PROBLEMS, Problem, quote
 
 __all__ = [
-    "FREE_EXPANDED_BYTES",
-    "MAX_EXPANSION",
     "ProblemList",
     "ReadError",
-    "bad_line",
-    "decode_lines",
+    "check_expansion",
+    "expansion_limit",
     "is_gzipped",
-    "open_bytes",
     "read_bytes",
+    "read_lines",
     "read_text",
 ]
 
@@ -37,9 +35,11 @@ FIRST_MARK = 0xDC00
 BAD_BYTE = re.compile("[\udc00-\udcff]")
 COPY_AGAIN = "copy the file again from where it came"
 
+BadLines = dict[int, dict[str, Any]]  # by line number, further fields of its `Problem`
+
 
 class ReadError(Exception):
-    """The rest of a file cannot be read; `details` are further fields of a `Problem`."""
+    """A row, or the rest of a file, cannot be read; `details` are further fields of a `Problem`."""
 
     def __init__(self, what: str, **details: Any) -> None:
         super().__init__(what)
@@ -106,107 +106,71 @@ def is_gzipped(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-class LimitedReader(io.RawIOBase):
-    """A stream that stops with a `ReadError` when it gives more bytes than allowed."""
-
-    def __init__(self, stream: io.BufferedIOBase, limit_bytes: int) -> None:
-        self._stream = stream
-        self._left = self._limit = limit_bytes
-
-    def readable(self) -> bool:
-        """Return True: `io.BufferedReader` asks for it."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer from the stream below."""
-        data = self._stream.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
-            raise ReadError(
-                "the gzip file expands beyond the limit",
-                got=f"more than {self._limit:,} bytes",
-                expected=f"at most {MAX_EXPANSION} times its size on disk",
-                todo="check where the file comes from; unpack it yourself if you trust it",
-            )
-        buffer[: len(data)] = data
-        return len(data)
+def expansion_limit(size_bytes: int) -> int:
+    """Return how many bytes a compressed file of this size may hold."""
+    return max(FREE_EXPANDED_BYTES, MAX_EXPANSION * size_bytes)
 
 
-@contextmanager
-def open_bytes(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file, unpacked if its name ends in ``.gz``."""
+def check_expansion(expanded_bytes: int, size_bytes: int) -> None:
+    """Refuse a compressed file that would fill the memory."""
+    if expanded_bytes > expansion_limit(size_bytes):
+        raise ReadError(
+            "the file expands beyond the limit",
+            got=f"{expanded_bytes:,} bytes or more",
+            expected=f"at most {MAX_EXPANSION} times its size on disk",
+            todo="check where the file comes from; save it without compression if you trust it",
+        )
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, unpacked if its name ends in ``.gz``."""
+    content = path.read_bytes()
+    if not is_gzipped(path):
+        return content
     try:
-        with path.open("rb") as raw:
-            if not is_gzipped(path):
-                yield raw
-                return
-            limit = max(FREE_EXPANDED_BYTES, MAX_EXPANSION * path.stat().st_size)
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield io.BufferedReader(LimitedReader(unpacked, limit), 2**17)
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            unpacked = stream.read(expansion_limit(len(content)) + 1)
+            check_expansion(len(unpacked), len(content))
+            return unpacked
     except EOFError:
         raise ReadError("the gzip file is truncated", todo=COPY_AGAIN) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise ReadError("the gzip file is damaged", got=str(error), todo=COPY_AGAIN) from None
-    except OSError as error:
-        raise ReadError("the file cannot be read", got=error.strerror or str(error)) from None
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file."""
-    with open_bytes(path) as stream:
-        return stream.read()
 
 
 def read_text(path: Path, encoding: str | None) -> str:
     """Return the text of a file; a byte that is not in the encoding is a `ReadError` with its place."""
-    bad: dict[int, tuple[int, str]] = {}
-    kept = []
-    with open_bytes(path) as stream:
-        for line in decode_lines(stream, encoding, bad):
-            if bad:
-                number = next(iter(bad))
-                raise ReadError(**bad_line("file", number, bad[number], encoding))
-            kept.append(line)
-    return "".join(kept)
+    lines, bad = read_lines(path, encoding, "file")
+    for line, details in bad.items():
+        raise ReadError(**details, line=line)
+    return "".join(lines)
 
 
-def bad_line(what: str, line: int, place: tuple[int, str], encoding: str | None) -> dict[str, Any]:
-    """Return the fields of the problem of a line that is not in the encoding."""
-    return {
-        "what": f"the {what} is not {encoding or 'UTF-8 (or UTF-16 with a byte-order mark)'}",
-        "line": line,
-        "column": place[0],
-        "got": f"byte {place[1]}",
-        "todo": "save the file as UTF-8, or name its encoding, for instance encoding='cp1252'",
-    }
+def read_lines(path: Path, encoding: str | None, what: str = "line") -> tuple[list[str], BadLines]:
+    """Return the lines of a text with their ends (LF, CR LF or CR), and those that are not in the encoding.
 
-
-def decode_lines(
-    stream: io.BufferedReader, encoding: str | None, bad: dict[int, tuple[int, str]]
-) -> Iterator[str]:
-    """Yield the lines of a text with their ends (LF, CR LF or CR).
-
-    A line that is not in the encoding is entered in `bad` with the column and the byte; it is yielded with
-    lone surrogates for these bytes, so that lines are counted, and must not be used.
+    A bad line has lone surrogates for its bad bytes, so that lines can be counted; it must not be used.
     """
-    start = stream.peek(4)[:4]
-    if not start:
+    content = read_bytes(path)
+    if not content:
         raise ReadError("the file is empty", expected="rows")
-    encoding = codecs.lookup(encoding).name if encoding else detect_encoding(start)
+    codec = codecs.lookup(encoding).name if encoding else detect_encoding(content[:4])
     # newline="" finds CR and CR LF too, and keeps them as they are; no other character ends a line.
-    lines = io.TextIOWrapper(stream, encoding, errors=MARK_BAD_BYTES, newline="")
     try:
-        for number, line in enumerate(lines, start=1):
-            text = line.removeprefix("\ufeff") if number == 1 else line
-            if not text.isascii() and (mark := BAD_BYTE.search(text)):
-                bad[number] = (mark.start() + 1, f"0x{ord(mark[0]) - FIRST_MARK:02x}")
-            yield text
+        lines = list(io.TextIOWrapper(io.BytesIO(content), codec, errors=MARK_BAD_BYTES, newline=""))
     except UnicodeError as error:  # a decoder that does not ask what to do about bad bytes
         raise ReadError(f"the file is not {encoding}", got=str(error)[:200]) from None
-    finally:
-        # The stream belongs to the caller, who may have closed it already.
-        with suppress(ValueError):
-            lines.detach()
+    lines[:1] = [line.removeprefix("\ufeff") for line in lines[:1]]
+    bad = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.isascii() and (mark := BAD_BYTE.search(line)):
+            bad[number] = {
+                "what": f"the {what} is not {encoding or 'UTF-8 (or UTF-16 with a byte-order mark)'}",
+                "column": mark.start() + 1,
+                "got": f"byte 0x{ord(mark[0]) - FIRST_MARK:02x}",
+                "todo": "save the file as UTF-8, or name its encoding, for instance encoding='cp1252'",
+            }
+    return lines, bad
 
 
 def mark_bad_bytes(error: UnicodeError) -> tuple[str, int]:

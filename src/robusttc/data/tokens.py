@@ -12,30 +12,34 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, islice
-from typing import overload
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data.task import TaskSet
-from robusttc.errors import DataError, UsageError, nearest_name, quote
+from robusttc.errors import DataError, UsageError, quote
 
-__all__ = ["PADDING_ID", "PADDING_WORD", "UNKNOWN_ID", "UNKNOWN_WORD", "TokenArray", "Vocabulary", "tokenize"]
+__all__ = [
+    "PADDING_ID",
+    "PADDING_WORD",
+    "UNKNOWN_ID",
+    "UNKNOWN_WORD",
+    "TokenArray",
+    "Vocabulary",
+    "number_words",
+    "tokenize",
+]
 
 # NLTK makes a token of its own of every bracket, so no text has these two words.
 PADDING_ID, PADDING_WORD = 0, "<pad>"
 UNKNOWN_ID, UNKNOWN_WORD = 1, "<unk>"
 
-# Chunks that are looked up together: enough that NumPy's overhead does not show, a few megabytes of strings.
-BLOCK_CHUNKS = 2**16
 # New chunks in one call of NLTK, which gives each of its expressions 5 s before it raises.
 BATCH_CHUNKS = 2**12
-# When the memo holds more characters than this it starts afresh, so memory does not grow with the texts.
-MAX_MEMO_CHARACTERS = 2**22
 # Between the chunks of a batch: a token of its own that no rule of NLTK looks at.
 SEPARATOR = "\x00"
 # A text ends in a final period, to NLTK, where nothing but closing marks and white space follows it.
@@ -77,43 +81,22 @@ class TokenArray:
         # Views, so that making the rows read-only does not lock the caller's own array.
         ids = np.asarray(ids, dtype=np.int32).view()
         offsets = np.asarray(offsets, dtype=np.int64).view()
-        is_cut = (
-            ids.ndim == offsets.ndim == 1
-            and len(offsets) > 0
-            and offsets[0] == 0
-            and offsets[-1] == len(ids)
-            and bool((np.diff(offsets) >= 0).all())
-        )
-        if not is_cut:
+        is_flat = ids.ndim == offsets.ndim == 1 and len(offsets) > 0
+        if not is_flat or offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
             raise UsageError(
                 "the offsets do not cut the ids into rows",
                 got=f"{offsets.size:,} offsets for {ids.size:,} ids",
                 expected="ascending offsets from 0 to the number of ids",
             )
-        ids.flags.writeable = False
-        offsets.flags.writeable = False
+        ids.flags.writeable = offsets.flags.writeable = False
         object.__setattr__(self, "ids", ids)
         object.__setattr__(self, "offsets", offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @overload
-    def __getitem__(self, index: int) -> NDArray[np.int32]: ...
-    @overload
-    def __getitem__(self, index: slice) -> TokenArray: ...
-    def __getitem__(self, index: int | slice) -> NDArray[np.int32] | TokenArray:
-        n_rows = len(self)
-        if isinstance(index, slice):
-            start, stop, step = index.indices(n_rows)
-            if step != 1:
-                return self.take(np.arange(start, stop, step))
-            # Neighbours share the memory of the whole.
-            offsets = self.offsets[start : max(start, stop) + 1]
-            return TokenArray(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
-        row = index + n_rows if index < 0 else index
-        if not 0 <= row < n_rows:
-            raise IndexError(f"row {index} of {n_rows}")
+    def __getitem__(self, row: int) -> NDArray[np.int32]:
+        row = range(len(self))[row]  # counts from the end where it is negative; raises IndexError
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     def __iter__(self) -> Iterator[NDArray[np.int32]]:
@@ -183,36 +166,9 @@ class Vocabulary:
             raise UsageError("a word is twice in the vocabulary", got=quote(twice))
 
     @classmethod
-    def build(cls, tasks: TaskSet, *, splits: Sequence[str] | None = None, lower: bool = True) -> Vocabulary:
-        """Count the words of all tasks and number them, the most frequent first.
-
-        Words of equal frequency are in the order of their characters, so the order of tasks and rows does
-        not change a number.
-
-        Parameters
-        ----------
-        tasks
-            The tasks whose words are counted.
-        splits
-            The splits whose rows are counted; None counts all rows. A task without such a split adds nothing.
-        lower
-            Whether tokens are lower-cased.
-
-        Raises
-        ------
-        UsageError
-            If no task has one of the splits.
-        """
-        # Provisional numbers, in the order of appearance: a new word gets the next one.
-        number_of: defaultdict[str, int] = defaultdict()
-        number_of.default_factory = number_of.__len__
-        counts = np.zeros(0, dtype=np.int64)
-        for block in encode_blocks(texts_of(tasks, splits), number_of.__getitem__, lower=lower):
-            block_counts = np.bincount(block.ids, minlength=len(number_of))
-            block_counts[: len(counts)] += counts
-            counts = block_counts
-        by_frequency = sorted(zip((-counts).tolist(), number_of, strict=True))
-        return cls((PADDING_WORD, UNKNOWN_WORD, *(word for _, word in by_frequency)), lower)
+    def build(cls, tasks: TaskSet, *, lower: bool = True) -> Vocabulary:
+        """Return the words of all rows of all tasks, the most frequent first; see `number_words`."""
+        return number_words(chain.from_iterable(task.texts for task in tasks), lower=lower)[0]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -234,42 +190,50 @@ class Vocabulary:
         DataError
             If a text is not a string.
         """
-        blocks = list(encode_blocks(texts, self.id_of, lower=self.lower))
-        lengths = [block.lengths for block in blocks]
-        offsets = np.concatenate([np.zeros(1, dtype=np.int64), *lengths])
-        ids = np.concatenate([np.zeros(0, dtype=np.int32), *(block.ids for block in blocks)])
-        return TokenArray(ids, np.cumsum(offsets))
+        return encode_texts(texts, self.id_of, lower=self.lower)
 
     def encode_tasks(self, tasks: TaskSet) -> dict[str, TokenArray]:
         """Return the word numbers of every row of every task, by the name of the task.
 
         This is faster than `encode` task by task, because tasks share most of their words.
         """
-        everything = self.encode(texts_of(tasks, None))
-        ends = np.cumsum([0, *(len(task) for task in tasks)]).tolist()
-        return {name: everything[ends[i] : ends[i + 1]] for i, name in enumerate(tasks.names)}
+        everything = self.encode(chain.from_iterable(task.texts for task in tasks))
+        ends = np.cumsum([0, *(len(task) for task in tasks)])
+        return {
+            name: everything.take(np.arange(start, end))
+            for name, start, end in zip(tasks.names, ends[:-1], ends[1:], strict=True)
+        }
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} words, lower={self.lower})"
 
 
-def texts_of(tasks: TaskSet, splits: Sequence[str] | None) -> Iterator[str]:
-    """Yield the texts of some splits, or of all rows, task by task."""
-    if splits is None:
-        return chain.from_iterable(task.texts for task in tasks)
-    known = sorted({split for task in tasks for split in task.split_names})
-    for split in [splits] if isinstance(splits, str) else splits:
-        if isinstance(splits, str) or split not in known:
-            nearest = nearest_name(split, known)
-            raise UsageError(
-                "the splits cannot be used",
-                got=quote(splits),
-                expected=f"a list of {' or '.join(known)}",
-                todo=f"did you mean [{quote(nearest)}]?" if nearest else None,
-            )
-    return chain.from_iterable(
-        task.texts_at(task.rows(*(split for split in splits if split in task.split_names))) for task in tasks
-    )
+def number_words(texts: Iterable[str], *, lower: bool = True) -> tuple[Vocabulary, TokenArray]:
+    """Return the vocabulary of some texts, the most frequent word first, and their word numbers in it.
+
+    Words of equal frequency are in the order of their characters, so the order of the texts does not change a
+    number.
+
+    Examples
+    --------
+    >>> vocabulary, tokens = number_words(["b a", "b"])
+    >>> vocabulary.words[2:], tokens.ids.tolist()
+    (('b', 'a'), [2, 3, 2])
+    """
+    number_of = count_up()
+    provisional = encode_texts(texts, number_of.__getitem__, lower=lower)
+    counts = np.bincount(provisional.ids, minlength=len(number_of))
+    by_frequency = sorted(zip((-counts).tolist(), number_of, strict=True))
+    vocabulary = Vocabulary((PADDING_WORD, UNKNOWN_WORD, *(word for _, word in by_frequency)), lower)
+    final = np.fromiter(map(vocabulary.id_of, number_of), np.int32, len(number_of))
+    return vocabulary, TokenArray(final[provisional.ids], provisional.offsets)
+
+
+def count_up() -> defaultdict[str, int]:
+    """Return a dictionary that numbers its keys in the order in which they are first asked for."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    return numbers
 
 
 def tokenize(text: str, *, lower: bool = True) -> list[str]:
@@ -310,27 +274,23 @@ def load_nltk() -> Callable[[str], list[str]]:
     return tokenize_text
 
 
-def encode_blocks(
-    texts: Iterable[str], number_of: Callable[[str], int], *, lower: bool
-) -> Iterator[TokenArray]:
-    """Yield the word numbers of blocks of texts; `number_of` is called once per token of a distinct chunk."""
+def encode_texts(texts: Iterable[str], number_of: Callable[[str], int], *, lower: bool) -> TokenArray:
+    """Return the word numbers of texts; `number_of` is called once per token of a distinct chunk."""
     if isinstance(texts, str):
         raise UsageError("texts is a single string", got=quote(texts), expected="a list of strings")
-    memo = ChunkMemo(number_of, lower=lower)
-    chunks: list[str] = []
-    ends: list[int] = []
+    code_of = count_up()
+    codes, ends = array("i"), array("q", [0])
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError("a text is not a string", where=f"row {row}", got=quote(text))
-        chunks += cut_into_chunks(text)
-        ends.append(len(chunks))
-        if len(chunks) >= BLOCK_CHUNKS:
-            yield memo.encode(chunks, ends)
-            chunks, ends = [], []
-            if memo.n_characters > MAX_MEMO_CHARACTERS:
-                memo = ChunkMemo(number_of, lower=lower)
-    if ends:
-        yield memo.encode(chunks, ends)
+        codes.extend(map(code_of.__getitem__, cut_into_chunks(text)))
+        ends.append(len(codes))
+    ids, offsets = array("i"), array("q", [0])
+    for tokens in tokenize_chunks(code_of):
+        ids.extend(map(number_of, map(str.lower, tokens) if lower else tokens))
+        offsets.append(len(ids))
+    of_chunks = TokenArray(ids, offsets).take(codes)
+    return TokenArray(of_chunks.ids, of_chunks.offsets[ends])
 
 
 def cut_into_chunks(text: str) -> list[str]:
@@ -356,57 +316,24 @@ def cut_into_chunks(text: str) -> list[str]:
     return chunks
 
 
-class ChunkMemo:
-    """The word numbers of every chunk so far; each distinct chunk is tokenized once."""
-
-    def __init__(self, number_of: Callable[[str], int], *, lower: bool) -> None:
-        self.n_characters = 0
-        self._number_of = number_of
-        self._lower = lower
-        # The chunks are numbered as they come; `_ids` and `_offsets` are the rows of a `TokenArray` of them.
-        self._codes: defaultdict[str, int] = defaultdict()
-        self._codes.default_factory = self._codes.__len__
-        self._ids = array("i")
-        self._offsets = array("q", [0])
-
-    def encode(self, chunks: list[str], ends: list[int]) -> TokenArray:
-        """Return the word numbers of texts whose chunks follow each other, each up to its end."""
-        n_known = len(self._codes)
-        codes = np.fromiter(map(self._codes.__getitem__, chunks), dtype=np.intp, count=len(chunks))
-        # A dictionary keeps its order: what is new is at its end.
-        self._learn(list(islice(reversed(self._codes), len(self._codes) - n_known))[::-1])
-        # The copies matter: an array that NumPy looks into cannot grow.
-        known = TokenArray(np.array(self._ids, dtype=np.int32), np.array(self._offsets, dtype=np.int64))
-        tokens = known.take(codes)
-        return TokenArray(tokens.ids, tokens.offsets[[0, *ends]])
-
-    def _learn(self, chunks: list[str]) -> None:
-        for tokens in tokenize_chunks(chunks):
-            words = map(str.lower, tokens) if self._lower else tokens
-            self._ids.extend(map(self._number_of, words))
-            self._offsets.append(len(self._ids))
-        self.n_characters += sum(map(len, chunks))
-
-
-def tokenize_chunks(chunks: list[str]) -> Iterator[list[str]]:
+def tokenize_chunks(chunks: Collection[str]) -> Iterator[list[str]]:
     """Yield NLTK's tokens of every chunk, marked as `cut_into_chunks` does it."""
-    for start in range(0, len(chunks), BATCH_CHUNKS):
-        batch = chunks[start : start + BATCH_CHUNKS]
-        is_alone = [" " in chunk or SEPARATOR in chunk for chunk in batch]
-        together = [chunk for chunk, alone in zip(batch, is_alone, strict=True) if not alone]
-        # Chunks from the middle of texts, in one call of NLTK.
-        groups: list[list[str]] = [[]]
-        for token in nltk_tokens(f" {SEPARATOR} ".join(["", *together, ""])):
+    # Chunks from the middle of texts, many in one call of NLTK.
+    inner = [chunk for chunk in chunks if " " not in chunk and SEPARATOR not in chunk]
+    groups: list[list[str]] = []
+    for start in range(0, len(inner), BATCH_CHUNKS):
+        batch = ["", *inner[start : start + BATCH_CHUNKS], ""]
+        for token in nltk_tokens(f" {SEPARATOR} ".join(batch))[:-1]:
             if token == SEPARATOR:
                 groups.append([])
             else:
                 groups[-1].append(token)
-        grouped = iter(groups[1:-1])
-        for chunk, alone in zip(batch, is_alone, strict=True):
-            yield tokenize_alone(chunk) if alone else next(grouped)
+    grouped = iter(groups)
+    for chunk in chunks:
+        yield tokenize_edge(chunk) if " " in chunk or SEPARATOR in chunk else next(grouped)
 
 
-def tokenize_alone(chunk: str) -> list[str]:
+def tokenize_edge(chunk: str) -> list[str]:
     """Return the tokens of one chunk, with a word in place of the rest of the text where it goes on."""
     if chunk.startswith(" ") and chunk.endswith(" "):
         return nltk_tokens(chunk[1:-1])

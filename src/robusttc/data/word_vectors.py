@@ -32,6 +32,7 @@ MAX_LINE_BYTES = 2**20
 # a file of something else from asking for all the memory.
 MIN_DIMENSION, MAX_DIMENSION = 2, 2**14
 UNKNOWN_SCALE = 0.25  # the usual one for this kind of network
+LARGEST = float(np.finfo(np.float32).max)
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEADER = re.compile(rb"(\d{1,15}) (\d{1,15})")
@@ -40,8 +41,6 @@ NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 FORMAT = "a word, then its numbers, with single spaces between them"
 TODO_DAMAGED = "the file may be damaged or truncated: download it again"
 TODO_FORMAT = "use a GloVe or word2vec text file (the binary format of word2vec is not read)"
-
-Line = tuple[int, bytes]  # the number, counted from 1, and the line without its end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,16 +96,16 @@ def load_word_vectors(path: str | PathLike[str], words: Sequence[str]) -> WordVe
     """
     row_of = number_words(words)
     file = VectorFile(Path(path))
-    lines = file.read()
+    rows = file.rows()
+    first = next(rows, None)  # the header may be wrong: no memory is asked for before a row agrees with it
     matrix = np.zeros((len(words), file.dimension), dtype=np.float32)
     found = np.zeros(len(words), dtype=np.bool_)
     n_rows = 0
-    for line in lines:
+    for number, word, numbers in chain([] if first is None else [first], rows):
         n_rows += 1
-        word, numbers = file.split_row(line)
         row = row_of.get(word)
         if row is not None and not found[row]:
-            matrix[row] = file.parse_numbers(line[0], numbers)
+            matrix[row] = file.parse_numbers(number, numbers)
             found[row] = True
     if file.n_promised not in (None, n_rows):
         what = "the file does not hold as many vectors as its first line says"
@@ -144,11 +143,9 @@ def number_words(words: Sequence[str]) -> dict[bytes, int]:
         # A lone surrogate cannot be in a file, but its word may still have an unknown word's vector.
         encoded = word.encode("utf-8", "surrogatepass") if isinstance(word, str) else None
         if encoded is None or encoded in row_of:
+            expected = "strings, each of them once"
             raise UsageError(
-                "a word cannot be looked up",
-                where=f"word {row}",
-                got=quote(word),
-                expected="strings, each of them once",
+                "a word cannot be looked up", where=f"word {row}", got=quote(word), expected=expected
             )
         row_of[encoded] = row
     row_of.pop(PADDING_WORD.encode(), None)
@@ -168,52 +165,35 @@ class VectorFile:
         where = str(self.path) if line is None else f"{self.path}:{line}"
         return WordVectorsError(what, where=where, **{"todo": TODO_DAMAGED, **details})
 
-    def read(self) -> Iterator[Line]:
-        """Find the dimension from the first line, and yield the lines that hold vectors."""
-        lines = self.read_lines()
-        number, text = next(lines, (0, b""))
-        if number == 0:
+    def rows(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield the line number, the word and the numbers of every row; the first line has the dimension."""
+        for number, line in self.lines():
+            if number == 1 and self.read_first(line):
+                continue
+            yield number, *self.split_row(number, line)
+        if self.dimension == 0:
             raise self.error("the file is empty", expected=FORMAT, todo=TODO_FORMAT)
-        text = text.removeprefix(BYTE_ORDER_MARK)
-        header = HEADER.fullmatch(text)
-        if header is None:
-            # The numbers at the end of a row whose word may itself have spaces, or be a number.
-            fields = text.split(b" ")[1:]
-            self.dimension = sum(1 for _ in takewhile(NUMBER.fullmatch, reversed(fields)))
-        else:
-            self.dimension, self.n_promised = int(header[2]), int(header[1])
-        if not MIN_DIMENSION <= self.dimension <= MAX_DIMENSION:
-            expected = f"{FORMAT}, {MIN_DIMENSION} to {MAX_DIMENSION:,} of them"
-            what = "the file does not begin like a file of word vectors"
-            raise self.error(what, 1, got=quote(text.decode()), expected=expected, todo=TODO_FORMAT)
-        first = (number, text) if header is None else next(lines, None)
-        if first is None:
-            return iter(())
-        # The header may be wrong: no memory is asked for before a row agrees with it.
-        self.split_row(first)
-        return chain([first], lines)
 
-    def read_lines(self) -> Iterator[Line]:
-        """Yield the lines, having checked that they are Unicode text."""
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines with their numbers, having checked that they are Unicode text."""
         number = 0
         try:
             with self.path.open("rb") as raw:
                 magic = raw.peek(4)[:4]
                 if magic == b"PK\x03\x04":
-                    raise self.error(
-                        "the file is a zip archive", todo="unpack it and use one of the files in it"
-                    )
+                    todo = "unpack it and use one of the files in it"
+                    raise self.error("the file is a zip archive", todo=todo)
                 # By the content, not by the name.
                 with gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw as stream:
                     lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
                     for number, line in enumerate(lines, start=1):
                         self.check_line(number, line)
                         # word2vec ends its lines in a space, Windows in a carriage return.
-                        yield number, line.rstrip(b" \r\n")
-        # A path with a null byte in it is a ValueError.
-        except (OSError, EOFError, zlib.error, ValueError) as error:
-            if isinstance(error, WordVectorsError):
-                raise
+                        content = line.rstrip(b" \r\n")
+                        yield number, content.removeprefix(BYTE_ORDER_MARK) if number == 1 else content
+        except WordVectorsError:
+            raise
+        except (OSError, EOFError, zlib.error, ValueError) as error:  # ValueError: a null byte in the path
             reason = quote(getattr(error, "strerror", None) or str(error))
             todo = "check the path" if number == 0 else TODO_DAMAGED
             what = "the file of word vectors cannot be read to its end"
@@ -230,22 +210,36 @@ class VectorFile:
             got = quote(line[error.start : error.end])
             raise self.error("the line is not UTF-8 text", number, got=got, todo=TODO_FORMAT) from None
 
-    def split_row(self, line: Line) -> tuple[bytes, bytes]:
+    def read_first(self, line: bytes) -> bool:
+        """Find the dimension from the first line; return whether the line is a header."""
+        header = HEADER.fullmatch(line)
+        if header is None:
+            # The numbers at the end of a row whose word may itself have spaces, or be a number.
+            fields = line.split(b" ")[1:]
+            self.dimension = sum(1 for _ in takewhile(NUMBER.fullmatch, reversed(fields)))
+        else:
+            self.dimension, self.n_promised = int(header[2]), int(header[1])
+        if not MIN_DIMENSION <= self.dimension <= MAX_DIMENSION:
+            expected = f"{FORMAT}, {MIN_DIMENSION} to {MAX_DIMENSION:,} of them"
+            what = "the file does not begin like a file of word vectors"
+            raise self.error(what, 1, got=quote(line.decode()), expected=expected, todo=TODO_FORMAT)
+        return header is not None
+
+    def split_row(self, number: int, line: bytes) -> tuple[bytes, bytes]:
         """Return the word and the numbers of a row, which are counted but not parsed."""
-        number, text = line
-        n_spaces = text.count(b" ")
+        n_spaces = line.count(b" ")
         if n_spaces == self.dimension:
-            word, _, numbers = text.partition(b" ")
+            word, _, numbers = line.partition(b" ")
             return word, numbers
         # Some files have words with spaces (". . ."): the numbers are the last ones.
-        word = text.rsplit(b" ", self.dimension)[0]
+        word = line.rsplit(b" ", self.dimension)[0]
         if n_spaces > self.dimension and not NUMBER.fullmatch(word.rpartition(b" ")[2]):
-            return word, text[len(word) + 1 :]
+            return word, line[len(word) + 1 :]
         source = "row" if self.n_promised is None else "line"
         raise self.error(
             "the row has another number of dimensions",
             number,
-            got=f"{n_spaces:,} numbers after {quote(text.partition(b' ')[0].decode())}",
+            got=f"{n_spaces:,} numbers after {quote(line.partition(b' ')[0].decode())}",
             expected=f"{self.dimension:,}, as the first {source} says",
         )
 
@@ -253,19 +247,14 @@ class VectorFile:
         """Return the vector of a row."""
         fields = numbers.split(b" ")
         try:
-            # Python reads 1_000 as a number; no writer of vectors means that.
-            values = list(map(float, fields)) if b"_" not in numbers else [np.nan]
+            with np.errstate(over="ignore"):
+                vector = np.array(list(map(float, fields)), dtype=np.float32)
         except ValueError:
-            values = [np.nan]
-        with np.errstate(over="ignore"):
-            vector = np.array(values, dtype=np.float32)
-        if np.isfinite(vector).all():
+            vector = np.array([np.nan], dtype=np.float32)
+        # Python reads 1_000 as a number; no writer of vectors means that.
+        if np.isfinite(vector).all() and b"_" not in numbers:
             return vector
-        wrong = next(field for field in fields if not is_finite_number(field)).decode()
+        wrong = next(one for one in fields if not NUMBER.fullmatch(one) or abs(float(one)) > LARGEST)
         expected = "a finite number that fits into 32 bits"
-        raise self.error("a number of the row cannot be used", number, got=quote(wrong), expected=expected)
-
-
-def is_finite_number(field: bytes) -> bool:
-    """Return whether a field is a number that a 32-bit float can hold."""
-    return NUMBER.fullmatch(field) is not None and abs(float(field)) <= float(np.finfo(np.float32).max)
+        what = "a number of the row cannot be used"
+        raise self.error(what, number, got=quote(wrong.decode()), expected=expected)

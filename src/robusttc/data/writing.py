@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
 from robusttc.data.loading import task_name_of
@@ -55,33 +55,30 @@ def write_tasks(tasks: TaskSet, path: str | Path) -> list[Path]:
     """
     path = Path(path)
     if path.suffix == ".jsonl":
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for task in tasks for row in named_rows(task))
+        lines = (
+            json.dumps({"task": task.name, **row}, ensure_ascii=False) + "\n"
+            for task in tasks
+            for row in rows_of(task)
+        )
         write_file(path, "".join(lines).encode())
         return [path]
     files = {task.name: path / file_name_of(task.name) for task in tasks}
     for task in tasks:
-        write_file(files[task.name], as_csv(task))
+        stream = io.StringIO(newline="")
+        columns = ["text", "label", "split", *([] if task.may_share else ["may_share"])]
+        # Every field in quotes: an unquoted line break or blank would not come back as it was.
+        writer = csv.DictWriter(stream, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(rows_of(task))
+        write_file(files[task.name], stream.getvalue().encode())
     return list(files.values())
 
 
-def named_rows(task: Task) -> Iterable[dict[str, object]]:
+def rows_of(task: Task) -> Iterator[dict[str, str]]:
     """Yield the rows of a task by column."""
-    sharing = {} if task.may_share else {"may_share": False}
+    sharing = {} if task.may_share else {"may_share": "false"}
     for text, label, split in zip(task.texts, task.labels.tolist(), task.splits.tolist(), strict=True):
-        yield {"task": task.name, "text": text, "label": label, "split": split, **sharing}
-
-
-def as_csv(task: Task) -> bytes:
-    """Return one task as CSV."""
-    stream = io.StringIO(newline="")
-    # Every field in quotes: an unquoted line break or blank would not come back as it was.
-    writer = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    sharing = [] if task.may_share else ["may_share"]
-    writer.writerow(["text", "label", "split", *sharing])
-    values = ["false"] * len(sharing)
-    for text, label, split in zip(task.texts, task.labels.tolist(), task.splits.tolist(), strict=True):
-        writer.writerow([text, label, split, *values])
-    return stream.getvalue().encode()
+        yield {"text": text, "label": label, "split": split, **sharing}
 
 
 def file_name_of(task_name: str) -> str:

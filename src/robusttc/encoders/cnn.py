@@ -7,7 +7,6 @@ with the package, reduced to 100 dimensions by PCA over the whole table of piece
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from os import PathLike
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data import PADDING_WORD, UNKNOWN_WORD, TokenArray, Vocabulary, encode_blocks, load_word_vectors
+from robusttc.data import PADDING_WORD, UNKNOWN_WORD, Vocabulary, load_word_vectors, number_words
 from robusttc.encoders.base import Arrays, Encoder
 from robusttc.encoders.inputs import PreparedTasks, WordInputs
 from robusttc.encoders.model_folder import default_model_folder, hash_file, hash_model_folder, read_tokenizer
@@ -146,22 +145,6 @@ class WordEncoder(Encoder):
 
     def __repr__(self) -> str:
         return f"WordEncoder({len(self.vocabulary):,} words)"
-
-
-def number_words(texts: Sequence[str]) -> tuple[Vocabulary, TokenArray]:
-    """Return the vocabulary of texts, the most frequent word first, and their word numbers in it."""
-    # Provisional numbers in order of appearance; a new word gets the next one.
-    number_of: defaultdict[str, int] = defaultdict()
-    number_of.default_factory = number_of.__len__
-    blocks = list(encode_blocks(texts, number_of.__getitem__, lower=True))
-    provisional = np.concatenate([np.zeros(0, dtype=np.int64), *(block.ids for block in blocks)])
-    offsets = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *(block.lengths for block in blocks)]))
-    counts = np.bincount(provisional, minlength=len(number_of)).tolist()
-    # Words of equal frequency are sorted, so the order of the texts changes nothing.
-    ordered = sorted(number_of, key=lambda word: (-counts[number_of[word]], word))
-    vocabulary = Vocabulary((PADDING_WORD, UNKNOWN_WORD, *ordered))
-    final = np.fromiter((vocabulary.id_of(word) for word in number_of), np.int32, len(number_of))
-    return vocabulary, TokenArray(final[provisional], offsets)
 
 
 def default_word_vectors(words: Sequence[str]) -> NDArray[np.float32]:
