@@ -35,6 +35,8 @@ from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
 from robusttc.baselines.base import (
+    AUTO,
+    POSITIVE,
     TaskBaseline,
     TaskModel,
     codes_of,
@@ -46,7 +48,7 @@ from robusttc.clustering import cluster_points
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, PreparedTasks
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.params import Choice, Constraint, Integer, Number, check_params
+from robusttc.params import Choice, Constraint, Integer, check_params
 from robusttc.progress import Progress, report
 from robusttc.random import child_seed, run_seed
 
@@ -56,10 +58,8 @@ Floats = NDArray[np.float64]
 # The features (rows, d) and the label of every row of a task.
 Rows = tuple[Floats, NDArray[np.int64]]
 
-AUTO = "auto"
 # Candidates of lambda; the first is the default where there are no validation rows.
 GRID = (0.003, 0.1, 0.03, 0.01, 0.001, 0.0003, 0.0001)
-POSITIVE = Number(0, excludes=("low",))
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "n_clusters": (Integer(1),),
     "penalty": (Choice(AUTO), POSITIVE),

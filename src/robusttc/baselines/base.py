@@ -20,22 +20,17 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import (
-    DenseInputs,
-    Encoder,
-    FrozenInputs,
-    PreparedTasks,
-    WordEncoder,
-    make_encoder,
-)
+from robusttc.encoders import DenseInputs, Encoder, FrozenInputs, PreparedTasks, WordEncoder, make_encoder
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
 from robusttc.models import multiply_rows
+from robusttc.params import Number
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
 
 __all__ = [
+    "AUTO",
+    "POSITIVE",
     "Baseline",
-    "FilePath",
     "Predictor",
     "SourceBaseline",
     "TaskBaseline",
@@ -51,6 +46,9 @@ Floats = NDArray[np.float64]
 # From the inputs of items to the probability of every label; an item's depend on the item alone.
 Predictor = Callable[[FrozenInputs], NDArray[Any]]
 FilePath = str | PathLike[str] | None
+
+AUTO = "auto"
+POSITIVE = Number(0, excludes=("low",))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

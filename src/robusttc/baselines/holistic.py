@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.baselines.base import Baseline, Predictor, SourceBaseline
+from robusttc.baselines.base import POSITIVE, Baseline, Predictor, SourceBaseline
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
@@ -18,7 +18,7 @@ from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.joint import train_jointly
 from robusttc.multitask.settings import MultiTaskSettings, paper_settings
 from robusttc.multitask.task_rows import make_parts
-from robusttc.params import Number, check_param
+from robusttc.params import check_param
 from robusttc.progress import Progress
 from robusttc.random import numpy_generator
 
@@ -167,7 +167,7 @@ class FineTunedHolisticBaseline(SourceBaseline):
     def _fit_sources(
         self, tasks: TaskSet, prepared: PreparedTasks, seed: int, progress: Progress | None
     ) -> None:
-        check_param("C", self.C, Number(0, excludes=("low",)))
+        check_param("C", self.C, POSITIVE)
         self.layer_ = train_jointly(
             prepared.inputs,
             list(make_parts(tasks, prepared).values()),

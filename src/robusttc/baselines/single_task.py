@@ -20,6 +20,8 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from robusttc.baselines.base import (
+    AUTO,
+    POSITIVE,
     Predictor,
     TaskBaseline,
     TaskModel,
@@ -32,6 +34,7 @@ from robusttc.baselines.base import (
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import UsageError, quote
+from robusttc.fewshot.protocol import few_shot_rows
 from robusttc.models import (
     HEAD_C,
     NEVER,
@@ -40,7 +43,7 @@ from robusttc.models import (
     multiply_rows,
     train_single_task,
 )
-from robusttc.params import Boolean, Choice, Integer, Number, check_param
+from robusttc.params import Boolean, Choice, Integer, check_param
 from robusttc.progress import Progress, report
 from robusttc.random import run_seed
 
@@ -53,9 +56,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-AUTO = "auto"
-POSITIVE = Number(0, excludes=("low",))
 
 # Candidates of a number that is chosen on validation rows; the first is the default where there are none.
 LOGISTIC_GRID = (30.0, 1.0, 3.0, 10.0, 100.0, 300.0, 1000.0)
@@ -77,7 +77,8 @@ class OwnRowsBaseline(TaskBaseline):
     They serve multi-task learning, by `fit` and `predict`, and few-shot learning, by `adapt`, which needs no
     source tasks. A number that the method leaves open (a penalty, a count of neighbours) is chosen by `fit`,
     one value for all tasks, by the mean over tasks of the accuracy on their validation rows: chosen for every
-    task by its own few rows it would be chosen by chance. `adapt` takes what `fit` chose.
+    task by its own few rows it would be chosen by chance. `adapt` takes what `fit` chose. With `few_shot`
+    on, `fit` only chooses, with the training rows of every task cut to one a label and 20 more.
 
     Attributes
     ----------
@@ -174,7 +175,8 @@ class OwnRowsBaseline(TaskBaseline):
             if len(task.rows("valid")) and len(np.unique(task.label_codes[task.rows("train")])) > 1
         ]
         for number, task in enumerate(usable, start=1):
-            rows, valid = self._tuning_rows(task), task.rows("valid")
+            valid = task.rows("valid")
+            rows = few_shot_rows(task, random_state=self._seed) if self.few_shot else task.rows("train")
             queries, codes = prepared.inputs_of(task.name, valid), task.label_codes[valid]
             predictors = (self._fit_task(task, prepared, rows, value, self._seed) for value in candidates)
             accuracies.append(
@@ -185,13 +187,6 @@ class OwnRowsBaseline(TaskBaseline):
             means = np.mean(accuracies, axis=0)
             self.tuning_ = dict(zip(candidates, means.tolist(), strict=True))
             self.value_ = candidates[int(means.argmax())]
-
-    def _tuning_rows(self, task: Task) -> NDArray[np.intp]:
-        if not self.few_shot:
-            return task.rows("train")
-        from robusttc.fewshot.protocol import few_shot_rows
-
-        return np.asarray(few_shot_rows(task, random_state=self._seed), dtype=np.intp)
 
 
 @dataclass(repr=False, eq=False)
@@ -248,8 +243,7 @@ class SingleTaskBaseline(OwnRowsBaseline):
 class LogisticRegressionBaseline(OwnRowsBaseline):
     """Class-balanced softmax regression of every task on frozen vectors, fitted to convergence.
 
-    It is not in the paper: it is what a user would have without any of it. Its C is chosen by the mean over
-    tasks of the accuracy on validation rows, one C for all tasks.
+    It is not in the paper: it is what a user would have without any of it.
 
     Parameters
     ----------
@@ -261,8 +255,7 @@ class LogisticRegressionBaseline(OwnRowsBaseline):
     balanced
         Whether every label counts alike.
     few_shot
-        Whether C is for few-shot tasks: then `fit` chooses it with the training rows of every task cut to one
-        a label and 20 more, and fits no model.
+        Whether C is for few-shot tasks, see `OwnRowsBaseline`.
     vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
 
@@ -314,11 +307,9 @@ class NearestNeighbourBaseline(OwnRowsBaseline):
     encoder
         ``sentence``, or an encoder that gives one vector a row.
     n_neighbours
-        How many vote, or ``auto``: chosen by `fit` by the mean over tasks of the accuracy on validation rows;
-        `adapt` without `fit` takes 1.
+        How many vote, or ``auto``: chosen by `fit`; `adapt` without `fit` takes 1.
     few_shot
-        Whether the number is for few-shot tasks: then `fit` chooses it with the training rows of every task
-        cut to one a label and 20 more, and fits no model.
+        Whether the number is for few-shot tasks, see `OwnRowsBaseline`.
     vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
 
@@ -413,15 +404,14 @@ class FastTextBaseline(OwnRowsBaseline):
     encoder
         ``cnn``, or another encoder that gives words with vectors.
     C
-        The inverse strength of the penalty, or ``auto``: chosen by `fit` by the mean over tasks of the
-        accuracy on validation rows; `adapt` without `fit` takes 10, or 100 with `few_shot`.
+        The inverse strength of the penalty, or ``auto``: chosen by `fit`; `adapt` without `fit` takes 10, or
+        100 with `few_shot`.
     bigrams
         Whether bi-grams are used.
     balanced
         Whether every label counts alike.
     few_shot
-        Whether C is for few-shot tasks: then `fit` chooses it with the training rows of every task cut to one
-        a label and 20 more, and fits no model.
+        Whether C is for few-shot tasks, see `OwnRowsBaseline`.
     vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
 
@@ -454,7 +444,7 @@ class FastTextBaseline(OwnRowsBaseline):
         inputs = prepared.inputs_of(task.name, rows)
         known = np.unique(bigrams_of(inputs)[1]) if self.bigrams else np.zeros(0, dtype=np.int64)
         balance = "balanced" if self.balanced else None
-        # L-BFGS is far from the minimum where C is large, at a tolerance that costs as much.
+        # Where C is large, L-BFGS of the same cost stops far from the minimum.
         classifier = LogisticRegression(
             C=value, class_weight=balance, solver="newton-cg", tol=1e-6, max_iter=1000
         )
