@@ -124,7 +124,7 @@ def test_bad_use_is_refused(make: Make) -> None:
     with pytest.raises(UnknownTaskError, match="task 0"):
         baseline.predict("tas 0", vectors["task 0"])
     with pytest.raises(UnknownTaskError):
-        baseline.label_names(3)  # type: ignore[arg-type]
+        baseline.label_names(3)
     one_label = Task("task 0", ["a", "b"], ["x", "x"])
     with pytest.raises(DataError, match="all of label 'x'"):
         make(encoder_of({"task 0": np.eye(2)})).adapt(one_label)

@@ -7,7 +7,7 @@ fitted to source tasks and then adapts to new ones (few-shot learning).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from os import PathLike
@@ -69,12 +69,12 @@ class TaskModel:
     reader: Encoder
     predictor: Predictor
 
-    def predict_proba(self, texts: Sequence[str] | NDArray[Any]) -> Floats:
+    def predict_proba(self, texts: Any) -> Floats:
         """Return the probability of every label for every text."""
         shares = np.asarray(self.predictor(self.reader.read(texts)), dtype=np.float64)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def predict(self, texts: Sequence[str] | NDArray[Any]) -> NDArray[np.object_]:
+    def predict(self, texts: Any) -> NDArray[np.object_]:
         """Return the most probable label of every text; of equal ones the first."""
         names = np.array(self.label_names, dtype=object)
         return np.asarray(names[self.predict_proba(texts).argmax(axis=1)])
@@ -146,11 +146,11 @@ class TaskBaseline(Baseline):
         """Return the labels of a task, in the order of the columns of `predict_proba`."""
         return self.model_of(task_name).label_names
 
-    def predict_proba(self, task_name: str, texts: Sequence[str] | NDArray[Any]) -> Floats:
+    def predict_proba(self, task_name: str, texts: Any) -> Floats:
         """Return the probability of every label of the task for every text."""
         return self.model_of(task_name).predict_proba(texts)
 
-    def predict(self, task_name: str, texts: Sequence[str] | NDArray[Any]) -> NDArray[np.object_]:
+    def predict(self, task_name: str, texts: Any) -> NDArray[np.object_]:
         """Return the most probable label of the task for every text."""
         return self.model_of(task_name).predict(texts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +148,7 @@ class TaskMixtureBaseline(SourceBaseline):
         models = [self.source_models_[name] for name in sorted(self.source_models_)]
         n_labels = len(task.label_names)
         components: list[Predictor] = []
-        tables = []  # the probabilities of the target's rows, by each component
+        tables: list[NDArray[Any]] = []  # the probabilities of the target's rows, by each component
         if self._label_sets == {task.label_names}:
             scored = np.arange(len(codes))
             for model in models:

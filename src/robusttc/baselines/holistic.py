@@ -111,11 +111,11 @@ class HolisticBaseline(Baseline):
         """Return the labels of a task, in the order of the columns of `predict_proba`."""
         return self._fitted().label_names(task_name)
 
-    def predict_proba(self, task_name: str, texts: Sequence[str] | NDArray[Any]) -> NDArray[np.float64]:
+    def predict_proba(self, task_name: str, texts: Any) -> NDArray[np.float64]:
         """Return the probability of every label of the task for every text."""
         return self._fitted().predict_proba(task_name, texts)
 
-    def predict(self, task_name: str, texts: Sequence[str] | NDArray[Any]) -> NDArray[np.object_]:
+    def predict(self, task_name: str, texts: Any) -> NDArray[np.object_]:
         """Return the most probable label of the task for every text."""
         return self._fitted().predict(task_name, texts)
 

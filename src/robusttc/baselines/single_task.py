@@ -495,7 +495,8 @@ def fast_text_features(inputs: FrozenInputs, known: NDArray[np.int64]) -> sparse
     `known` is sorted; the shape is (items, dimensions + known). An item without words has zeros.
     """
     items, bigrams = bigrams_of(inputs)
-    tokens, vectors = inputs.tokens, inputs.vectors
+    words = words_of(inputs)
+    tokens, vectors = words.tokens, words.vectors
     used, columns = np.unique(tokens.ids, return_inverse=True)
     weights = np.repeat(1.0 / np.maximum(tokens.lengths, 1), tokens.lengths)
     # A sparse product adds up the words of an item in their order, whatever the other items are.
@@ -511,12 +512,18 @@ def fast_text_features(inputs: FrozenInputs, known: NDArray[np.int64]) -> sparse
 
 def bigrams_of(inputs: FrozenInputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the item and the number of every bi-gram, one number for each pair of words."""
+    words = words_of(inputs)
+    ids = words.tokens.ids.astype(np.int64)
+    items = np.repeat(np.arange(len(words)), words.tokens.lengths)
+    inside = np.flatnonzero(items[1:] == items[:-1])
+    return items[inside], ids[inside] * words.n_words + ids[inside + 1]
+
+
+def words_of(inputs: FrozenInputs) -> WordInputs:
+    """Return inputs that are words; raise a UsageError if they are vectors."""
     if not isinstance(inputs, WordInputs):
         raise UsageError("fastText needs words", got="one vector a text", todo="take encoder='cnn'")
-    ids = inputs.tokens.ids.astype(np.int64)
-    items = np.repeat(np.arange(len(inputs)), inputs.tokens.lengths)
-    inside = np.flatnonzero(items[1:] == items[:-1])
-    return items[inside], ids[inside] * inputs.n_words + ids[inside + 1]
+    return inputs
 
 
 def unit_rows(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
