@@ -15,14 +15,16 @@ from benchmarks.records import Record, Records, estimate, score_answers, show, s
 from benchmarks.report import SHARED, print_table
 from benchmarks.training import GLOVE
 from robusttc import Task, TaskSet
-from robusttc.baselines.fast_text import FastTextBaseline
-from robusttc.baselines.fine_tuned_holistic import FineTunedHolisticBaseline
-from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
-from robusttc.baselines.matching_network import MatchingNetworkBaseline
-from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
-from robusttc.baselines.prototypes import PrototypeBaseline
-from robusttc.baselines.single_task import SingleTaskBaseline
-from robusttc.baselines.task_mixture import TaskMixtureBaseline
+from robusttc.baselines import (
+    FastTextBaseline,
+    FineTunedHolisticBaseline,
+    LogisticRegressionBaseline,
+    MatchingNetworkBaseline,
+    NearestNeighbourBaseline,
+    PrototypeBaseline,
+    SingleTaskBaseline,
+    TaskMixtureBaseline,
+)
 from robusttc.encoders import SentenceEncoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.protocol import make_few_shot

@@ -20,9 +20,7 @@ from benchmarks.records import Record, Records, estimate, score_answers, show, s
 from benchmarks.report import SHARED, print_table
 from benchmarks.training import GLOVE
 from robusttc import TaskSet
-from robusttc.baselines.holistic import HolisticBaseline
-from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
-from robusttc.baselines.single_task import SingleTaskBaseline
+from robusttc.baselines import HolisticBaseline, LogisticRegressionBaseline, SingleTaskBaseline
 from robusttc.multitask.estimator import ClusterMultiTask
 
 PART = "multi-task"

@@ -114,7 +114,7 @@ def try_heads(model: Any, task: dict[str, Any], codes: list[int], labels: list[s
     """Tell which test rows balanced regressions get right on the vectors of SetFit, by their C."""
     import numpy as np
 
-    from robusttc.baselines.logistic_regression import FEW_SHOT_GRID, FULL_GRID, MAX_ITERATIONS
+    from robusttc.baselines.single_task import LOGISTIC_FEW_SHOT_GRID, LOGISTIC_GRID, LOGISTIC_MAX_ITER
     from robusttc.models import fit_softmax
 
     given, asked = (
@@ -122,9 +122,9 @@ def try_heads(model: Any, task: dict[str, Any], codes: list[int], labels: list[s
         for part in ("train", "test")
     )
     right = {}
-    for C in sorted({*FULL_GRID, *FEW_SHOT_GRID}):
+    for C in sorted({*LOGISTIC_GRID, *LOGISTIC_FEW_SHOT_GRID}):
         fitted = fit_softmax(
-            given, np.asarray(codes), n_labels=len(labels), C=C, balanced=True, max_iter=MAX_ITERATIONS
+            given, np.asarray(codes), n_labels=len(labels), C=C, balanced=True, max_iter=LOGISTIC_MAX_ITER
         )
         pairs = zip(fitted.predict_codes(asked).tolist(), task["test"]["labels"], strict=True)
         right[name_head(C)] = [labels[code] == truth for code, truth in pairs]

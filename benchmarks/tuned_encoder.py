@@ -16,7 +16,7 @@ from benchmarks.learning_data import load_set, novel_rows, targets
 from benchmarks.records import Record, estimate, score_answers, show, show_differences
 from benchmarks.report import print_table
 from robusttc import TaskSet
-from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
+from robusttc.baselines import LogisticRegressionBaseline
 from robusttc.encoders import Encoder, PairedEncoder, SentenceEncoder
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.fewshot.estimator import ClusterFewShot

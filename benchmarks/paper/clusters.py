@@ -18,7 +18,7 @@ from benchmarks.paper.table import Cost, Stopwatch
 from benchmarks.report import SHARED
 from benchmarks.training import GLOVE
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, measure_transfer
-from robusttc.baselines.asap import AsapBaseline
+from robusttc.baselines import AsapBaseline
 from robusttc.encoders import make_encoder
 from robusttc.learning.groups import random_groups_like
 from robusttc.transfer import TransferSettings, estimate_cost

@@ -16,13 +16,15 @@ from benchmarks.paper.setfit import SetFitLearner
 from benchmarks.paper.table import Way
 from benchmarks.paper.ways import Learned, Trial, describe_model, list_groupings, paper_way
 from robusttc import TaskSet
-from robusttc.baselines.fast_text import FastTextBaseline
-from robusttc.baselines.fine_tuned_holistic import FineTunedHolisticBaseline
-from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
-from robusttc.baselines.matching_network import MatchingNetworkBaseline
-from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
-from robusttc.baselines.single_task import SingleTaskBaseline
-from robusttc.baselines.task_mixture import TaskMixtureBaseline
+from robusttc.baselines import (
+    FastTextBaseline,
+    FineTunedHolisticBaseline,
+    LogisticRegressionBaseline,
+    MatchingNetworkBaseline,
+    NearestNeighbourBaseline,
+    SingleTaskBaseline,
+    TaskMixtureBaseline,
+)
 from robusttc.fewshot.deciding import THRESHOLD
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.protocol import few_shot_rows

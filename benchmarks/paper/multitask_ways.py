@@ -11,10 +11,12 @@ from benchmarks.paper.plan import Plan
 from benchmarks.paper.table import Way
 from benchmarks.paper.ways import Learned, Trial, describe_model, list_groupings, paper_way
 from robusttc import TaskSet
-from robusttc.baselines.holistic import HolisticBaseline
-from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
-from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
-from robusttc.baselines.single_task import SingleTaskBaseline
+from robusttc.baselines import (
+    HolisticBaseline,
+    LogisticRegressionBaseline,
+    NearestNeighbourBaseline,
+    SingleTaskBaseline,
+)
 from robusttc.multitask.estimator import ClusterMultiTask
 
 __all__ = ["multitask_trials"]

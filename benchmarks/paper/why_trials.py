@@ -16,7 +16,7 @@ from benchmarks.paper.plan import Plan
 from benchmarks.paper.sets import cut_rows
 from benchmarks.records import score_answers
 from robusttc import Task, TaskSet
-from robusttc.baselines.single_task import SingleTaskBaseline
+from robusttc.baselines import SingleTaskBaseline
 from robusttc.learning.groups import random_groups_like
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings

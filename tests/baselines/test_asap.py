@@ -5,9 +5,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
-from robusttc.baselines.asap import AsapBaseline, asap_clusters
-from robusttc.baselines.asap_clustered import AsapClusterFewShot, AsapClusterMultiTask
-from robusttc.baselines.bag_of_words import BagOfWords
+from robusttc import ClusterFewShot, ClusterMultiTask
+from robusttc.baselines import AsapBaseline
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DataError, UsageError
@@ -104,34 +103,24 @@ def test_rows_alone_and_among_others() -> None:
     assert asap.label_names("task 1") == ("bad", "good")
 
 
-def test_words_are_features_too() -> None:
-    good, bad = ["fine", "lovely", "great"], ["awful", "poor", "sad"]
-    texts = [f"a {word} thing number {row}" for row in range(4) for word in (*good, *bad)]
-    labels = ["good", "good", "good", "bad", "bad", "bad"] * 4
-    turned = ["bad" if label == "good" else "good" for label in labels]
-    tasks = TaskSet(Task(f"t{number}", texts, turned if number % 2 else labels) for number in range(6))
-    asap = AsapBaseline(2, encoder="words").fit(tasks)
-    assert adjusted_rand_score(np.arange(6) % 2, asap.labels_) == 1.0
-    assert asap.predict("t0", ["lovely", "sad"]).tolist() == ["good", "bad"]
-    assert asap.predict("t1", ["lovely", "sad"]).tolist() == ["bad", "good"]
-    assert asap.tuning_ == dict.fromkeys(asap.tuning_, pytest.approx(float("nan"), nan_ok=True))
-    assert asap.value_ == 0.003
+def test_without_validation_rows_the_default_penalty_counts() -> None:
+    tasks, vectors, groups = linear_tasks(0)
+    tasks = TaskSet(
+        task.with_splits(["train" if split == "valid" else split for split in task.splits]) for task in tasks
+    )
+    asap = AsapBaseline(2, encoder=FeatureEncoder(vectors)).fit(tasks)
+    assert (asap.value_, asap.tuning_) == (0.003, {})
+    assert adjusted_rand_score(groups, asap.labels_) == 1.0
 
 
 def test_its_clusters_feed_multi_task_and_few_shot_learning() -> None:
     tasks, vectors, groups = linear_tasks(0)
     encoder = FeatureEncoder(vectors)
-    labels = asap_clusters(tasks, 2, encoder=encoder)
+    labels = AsapBaseline(2, encoder=encoder).fit(tasks).labels_
     assert adjusted_rand_score(groups, labels) == 1.0
-    several = AsapClusterMultiTask(2, encoder=encoder, features=encoder).fit(tasks)
-    assert (several.labels_ == labels).all()
-    assert several.task_names_ == tasks.names
+    several = ClusterMultiTask(encoder, strategy="paper").fit(tasks, labels)
     sources = tasks.subset(tasks.names[:-1])
-    few = AsapClusterFewShot(2, encoder=encoder, features=encoder)
-    with pytest.raises(UsageError, match="fit"):
-        few.adapt(tasks["task 7"])
-    few.fit(sources)
-    assert few.get_params()["n_clusters"] == 2
+    few = ClusterFewShot(encoder, strategy="paper", threshold=0.0).fit(sources, labels[:-1])
     target = tasks["task 7"]
     rows = target.rows("test")
     for found in (
@@ -144,35 +133,19 @@ def test_its_clusters_feed_multi_task_and_few_shot_learning() -> None:
 def test_different_label_sets_are_refused() -> None:
     tasks = TaskSet([Task("a", ["1", "2"], ["x", "y"]), Task("b", ["1", "2"], ["x", "z"])])
     with pytest.raises(UsageError, match="identical label sets"):
-        AsapBaseline(2, encoder="words").fit(tasks)
+        AsapBaseline(2).fit(tasks)
 
 
 def test_bad_input_is_refused() -> None:
     tasks = TaskSet([Task("a", ["1", "2"], ["x", "y"])])
     with pytest.raises(DataError, match="no task"):
-        AsapBaseline(encoder="words").fit(tasks.keep_private(["a"]))
+        AsapBaseline().fit(tasks.keep_private(["a"]))
     with pytest.raises(DataError, match="no training rows"):
-        AsapBaseline(encoder="words").fit(TaskSet([Task("a", ["1", "2"], ["x", "y"], ["test", "test"])]))
-    with pytest.raises(UsageError, match="n_clusters"):
-        AsapBaseline(0, encoder="words").fit(tasks)
-    with pytest.raises(UsageError, match="penalty"):
-        AsapBaseline(encoder="words", penalty=-1).fit(tasks)
+        AsapBaseline().fit(TaskSet([Task("a", ["1", "2"], ["x", "y"], ["test", "test"])]))
+    for wrong in ({"n_clusters": 0}, {"n_clusters": 1.5}, {"penalty": -1}, {"within": float("nan")}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            AsapBaseline(**wrong).fit(tasks)
     with pytest.raises(UsageError, match="one vector a text"):
         AsapBaseline(encoder="cnn").fit(tasks)
     with pytest.raises(UsageError, match="not fitted"):
         AsapBaseline().predict("a", ["1"])
-
-
-def test_bags_are_weighted_and_of_length_one() -> None:
-    bag = BagOfWords.learn(["red blue", "red green", "red"], n_places=2**12, largest=1)
-    dense = bag.read(["red blue", "Red", "", "blue blue"]).toarray()
-    assert np.linalg.norm(dense, axis=1) == pytest.approx([1, 1, 0, 1])
-    # In all three texts against in one of them.
-    weights = np.sort(dense[0][dense[0] > 0])
-    assert weights[1] / weights[0] == pytest.approx((np.log(4 / 2) + 1) / (np.log(4 / 4) + 1))
-    assert (dense[3] > 0).sum() == 1
-    assert (BagOfWords.learn(["red blue"], n_places=2**12).read(["red blue"]).toarray() > 0).sum() == 3
-    with pytest.raises(UsageError, match="n_places"):
-        BagOfWords.learn(["red"], n_places=0)
-    with pytest.raises(UsageError, match="single string"):
-        bag.read("red")

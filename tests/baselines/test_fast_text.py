@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from robusttc.baselines.fast_text import FastTextBaseline, bigram_shares, mean_vectors, number_pairs
+from robusttc.baselines import FastTextBaseline
+from robusttc.baselines.single_task import bigrams_of, fast_text_features
 from robusttc.data import Task, TaskSet, TokenArray, make_planted_tasks
-from robusttc.encoders import FeatureEncoder, WordInputs
+from robusttc.encoders import CnnEncoder, FeatureEncoder, WordInputs
 from robusttc.errors import UsageError
 from robusttc.models import fit_softmax
 
@@ -14,33 +17,37 @@ WORDS = WordInputs(TokenArray([1, 2, 1, 2, 3], [0, 4, 4, 5]), VECTORS)
 
 
 def test_features_are_means_of_words_and_of_bigrams() -> None:
-    assert mean_vectors(WORDS).tolist() == [[2.0, 3.0], [0.0, 0.0], [5.0, 6.0]]
-    items, pairs = number_pairs(WORDS)
+    means = [[2.0, 3.0], [0.0, 0.0], [5.0, 6.0]]
+    assert fast_text_features(WORDS, np.zeros(0, dtype=np.int64)).toarray().tolist() == means
+    items, bigrams = bigrams_of(WORDS)
     assert items.tolist() == [0, 0, 0]
-    assert pairs.tolist() == [6, 9, 6]
-    assert bigram_shares(WORDS, np.array([6])).toarray().ravel() == pytest.approx([2 / 3, 0, 0])
-    # One that is not known counts among all, and has no place.
-    assert bigram_shares(WORDS, np.array([6, 9, 11])).toarray()[0] == pytest.approx([2 / 3, 1 / 3, 0])
-    assert bigram_shares(WORDS, np.zeros(0, dtype=np.int64)).shape == (3, 0)
+    assert bigrams.tolist() == [6, 9, 6]
+    assert fast_text_features(WORDS, np.array([6])).toarray()[:, 2] == pytest.approx([2 / 3, 0, 0])
+    # One that is not known counts among all, and has no column.
+    assert fast_text_features(WORDS, np.array([6, 9, 11])).toarray()[0, 2:] == pytest.approx(
+        [2 / 3, 1 / 3, 0]
+    )
 
 
+@pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("bigrams", [True, False])
-def test_it_is_the_linear_classifier_on_these_features(bigrams: bool) -> None:
-    task = make_planted_tasks(1, random_state=3).tasks
-    only = next(iter(task))
-    baseline = FastTextBaseline(C=3.0, bigrams=bigrams).fit(task)
-    predictor = baseline.model_of(only.name).predictor
-    words = baseline.model_of(only.name).reader.read(list(only.texts))
-    rows = only.rows("train")
-    known = predictor.known  # type: ignore[attr-defined]
-    assert (len(known) > 0) == bigrams
-    features = np.hstack([mean_vectors(words), bigram_shares(words, known).toarray()])
-    codes = only.label_codes.astype(np.int64)
+@pytest.mark.parametrize("C", [0.1, 3.0, 1000.0])
+@pytest.mark.parametrize("n_labels", [2, 5])
+def test_it_is_the_linear_classifier_on_these_features(
+    n_labels: int, C: float, bigrams: bool, balanced: bool
+) -> None:
+    tasks = make_planted_tasks(1, rows=(80, 120), labels=(n_labels, n_labels), random_state=3).tasks
+    task = next(iter(tasks))
+    baseline = FastTextBaseline(C=C, bigrams=bigrams, balanced=balanced).fit(tasks)
+    words = baseline.model_of(task.name).reader.read(list(task.texts))
+    rows, codes = task.rows("train"), task.label_codes.astype(np.int64)
+    known = np.unique(bigrams_of(words.take(rows))[1]) if bigrams else np.zeros(0, dtype=np.int64)
+    features = fast_text_features(words, known).toarray()
     reference = fit_softmax(
-        features[rows], codes[rows], n_labels=len(only.label_names), C=3.0, balanced=True, tol=1e-8
+        features[rows], codes[rows], n_labels=n_labels, C=C, balanced=balanced, tol=1e-8, max_iter=5000
     )
     expected = reference.probabilities(features)
-    assert np.abs(baseline.predict_proba(only.name, list(only.texts)) - expected).max() < 0.02
+    assert np.abs(baseline.predict_proba(task.name, list(task.texts)) - expected).max() < 0.02
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,11 +85,23 @@ def test_a_text_alone_has_what_it_has_among_others() -> None:
 
 
 def test_rows_without_any_vector_do_not_break_it() -> None:
-    task = Task("a", ["?", "!"], ["x", "y"])
-    vectors = np.zeros((4, 2), dtype=np.float32)
-    inputs = WordInputs(TokenArray([1, 2], [0, 1, 2]), vectors)
-    predictor = FastTextBaseline()._learn(task, inputs, np.array([0, 1]), 10.0, 0)
-    assert np.allclose(predictor.probabilities(inputs), 0.5)
+    class NoVectors(CnnEncoder):
+        def encode(self, texts: Sequence[str]) -> WordInputs:
+            words = super().encode(texts)
+            return WordInputs(words.tokens, np.zeros_like(words.vectors), words.vocabulary)
+
+    model = FastTextBaseline(NoVectors()).adapt(Task("a", ["?", "!"], ["x", "y"]))
+    assert np.allclose(model.predict_proba(["?", "!", "."]), 0.5)
+
+
+def test_a_label_without_training_rows_is_never_predicted() -> None:
+    splits = ["train", "train", "test", "train"]
+    task = Task("a", ["one", "two", "three", "four"], ["x", "y", "z", "w"], splits)
+    for n_rows in (2, 4):
+        model = FastTextBaseline().adapt(
+            task.with_splits([*splits[:n_rows], *["aside"] * (4 - n_rows)], other_splits=["aside"])
+        )
+        assert (model.predict_proba(["one", "three"])[:, model.label_names.index("z")] == 0).all()
 
 
 def test_vectors_of_texts_are_refused() -> None:

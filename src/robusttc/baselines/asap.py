@@ -1,60 +1,103 @@
-"""ASAP-MT-LR: convex multi-task logistic regression that clusters the tasks while it learns them."""
+r"""ASAP-MT-LR: convex multi-task logistic regression that clusters the tasks while it learns them.
+
+The tasks t = 1 … T have the same L labels; task t has a linear softmax classifier :math:`w_t` (d x L numbers,
+and a bias :math:`b_t` that is not penalised). W has a row :math:`w_t` a task, :math:`\bar w` is the mean of
+the rows, :math:`\Pi = I - 11^T/T` takes it away. Solved is
+
+.. math::
+    \min_{W, b, M}\ \sum_t \ell_t(w_t, b_t) + \frac{\lambda}{2} \Big(
+    \mathrm{tr}\big[(\Pi W)^T (\eta I + M)^{-1} \Pi W\big] + \mu\, T\, \|\bar w\|^2 \Big)
+
+    \text{over}\ \ 0 \preceq M \preceq I,\quad M 1 = 0,\quad \mathrm{tr}\, M \le K - 1,
+
+where :math:`\ell_t` is the mean cross-entropy of the rows of task t. If tasks were cut into K clusters, the
+projection on the cluster means, without the overall mean, would be such an M with every eigenvalue 0 or 1:
+then a deviation between cluster means costs :math:`1 / (1 + \eta)` and one within a cluster
+:math:`1 / \eta`. The set above is the convex hull of these projections' spectra, and the program is jointly
+convex in (W, b, M), because :math:`\mathrm{tr}(V^T A^{-1} V)` is in (V, A).
+
+For a given W the best M has a closed form, on the eigenvectors of :math:`\Pi W W^T \Pi` (`water_filling`).
+Put in its place, it leaves a smooth convex function of W and b alone, whose gradient is that for the M held
+fixed (Danskin); L-BFGS minimises it. Minimising over W and M in turn ends at the same point, after many more
+passes over the rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from os import PathLike
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import optimize
+from scipy.special import log_softmax
+from threadpoolctl import threadpool_limits
 
-from robusttc.baselines.asap_program import AsapSettings, AsapSolution, LinearTask, solve_asap
-from robusttc.baselines.bag_of_words import BagOfWords
-from robusttc.baselines.own_task import AUTO, TaskBaseline, check_values, prepare_tasks
-from robusttc.baselines.task_model import Floats, TaskModel, TextReader, normalise_shares, require_vectors
+from robusttc.baselines.base import (
+    AUTO,
+    POSITIVE,
+    TaskBaseline,
+    TaskModel,
+    codes_of,
+    linear_predictor,
+    prepare_tasks,
+    vectors_of,
+)
+from robusttc.clustering import cluster_points
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import DenseInputs, Encoder, make_encoder
+from robusttc.encoders import Encoder, PreparedTasks
 from robusttc.errors import DataError, UsageError, quote
+from robusttc.params import Choice, Constraint, Integer, check_params
 from robusttc.progress import Progress, report
-from robusttc.random import RandomState, child_seed, run_seed
+from robusttc.random import child_seed, run_seed
 
-__all__ = ["AsapBaseline", "asap_clusters"]
+__all__ = ["AsapBaseline"]
 
-WORDS = "words"
-# The first is the default where nothing can be tuned.
+Floats = NDArray[np.float64]
+# The features (rows, d) and the label of every row of a task.
+Rows = tuple[Floats, NDArray[np.int64]]
+
+# Candidates of lambda; the first is the default where there are no validation rows.
 GRID = (0.003, 0.1, 0.03, 0.01, 0.001, 0.0003, 0.0001)
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "n_clusters": (Integer(1),),
+    "penalty": (Choice(AUTO), POSITIVE),
+    "within": (POSITIVE,),
+    "mean_penalty": (POSITIVE,),
+}
+# A singular value below this share of the largest is rounding.
+ROUNDING = 1e-12
 
 
+@dataclass(repr=False, eq=False)
 class AsapBaseline(TaskBaseline):
     """Linear classifiers of all tasks, learned together in one convex program that clusters them.
 
     Barzilai and Crammer (2015) learn linear models of tasks with the same labels together with an assignment
     of tasks to a few clusters, relaxed to a convex problem; the paper compares with it where label sets are
     identical. No code was published. Here the convex relaxation of clustered multi-task learning (Jacob, Bach
-    and Vert 2008) is solved with the logistic loss; the program is in `robusttc.baselines.asap_program`.
+    and Vert 2008) is solved with the logistic loss; the program is in the module's docstring. The paper's
+    ASAP-Clus-MTL and ASAP-Clus-FSL are `robusttc.ClusterMultiTask` and `robusttc.ClusterFewShot` fitted with
+    the clusters `labels_`.
 
     Deviation: the relaxation is that of a projection on cluster means with a spectral penalty, not theirs of
     an assignment to shared models; tasks keep models of their own; clusters are read off the relation matrix
-    M afterwards, by k-means on the rows of its leading eigenvectors, each times its eigenvalue. Theirs are
-    bags of words; so are ours with ``words``.
+    M afterwards, by k-means on the rows of its leading eigenvectors, each times its eigenvalue. Their
+    features are bags of words, ours are sentence vectors.
 
     Parameters
     ----------
     n_clusters
         The number of clusters, K in the program. The paper's best was 5.
     encoder
-        ``sentence``, ``words`` (hashed words and bi-grams, tf-idf), or an encoder of one vector a row.
+        ``sentence``, or an encoder of one vector a row.
     penalty
-        Lambda, or ``auto``: chosen at `fit` by the mean over tasks of the accuracy on validation rows.
+        Lambda, or ``auto``: chosen by `fit` by the mean over tasks of the accuracy on validation rows.
     within, mean_penalty
-        Eta and mu.
-    vectors, model, device
-        See `robusttc.encoders.make_encoder`.
-    random_state
-        The seed of k-means.
+        Eta and mu; the smaller eta, the more alike the tasks of a cluster must be.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the seed is that of k-means.
 
     Attributes
     ----------
@@ -63,7 +106,7 @@ class AsapBaseline(TaskBaseline):
     relation_
         M, in the order of `task_names_` without tasks that may not be shared.
     value_, tuning_
-        The penalty, and the mean accuracy on validation rows of every one that was tried.
+        The penalty, and the mean accuracy on validation rows of every candidate.
     converged_
         Whether the program was solved.
 
@@ -78,48 +121,27 @@ class AsapBaseline(TaskBaseline):
     (['no', 'yes'], ['yes', 'no'], [0, 1, 0, 1])
     """
 
-    labels_: NDArray[np.int64]
-    relation_: Floats
-    value_: float
-    tuning_: dict[float, float]
-    converged_: bool
+    n_clusters: int = 5
+    _: KW_ONLY
+    encoder: str | Encoder = "sentence"
+    penalty: float | str = AUTO
+    within: float = 0.1
+    mean_penalty: float = 0.1
+    labels_: NDArray[np.int64] = field(init=False)
+    relation_: Floats = field(init=False)
+    value_: float = field(init=False)
+    tuning_: dict[float, float] = field(init=False)
+    converged_: bool = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: int = 5,
-        *,
-        encoder: str | Encoder = "sentence",
-        penalty: float | str = AUTO,
-        within: float = 0.1,
-        mean_penalty: float = 0.1,
-        vectors: str | PathLike[str] | None = None,
-        model: str | PathLike[str] | None = None,
-        device: str = "cpu",
-        random_state: RandomState = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.encoder = encoder
-        self.penalty = penalty
-        self.within = within
-        self.mean_penalty = mean_penalty
-        self.vectors = vectors
-        self.model = model
-        self.device = device
-        self.random_state = random_state
-
-    def fit(
-        self, tasks: TaskSet, labels: Sequence[int] | None = None, *, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
         """Learn all tasks, and cluster them.
 
         Parameters
         ----------
         tasks
             The tasks; those that may be shared must have the same labels.
-        labels
-            Clusters; they have no effect, because the method makes its own.
         progress
-            Is told after every program.
+            Progress callback.
 
         Raises
         ------
@@ -128,144 +150,206 @@ class AsapBaseline(TaskBaseline):
         DataError
             If no task may be shared, or a task has no training rows.
         """
-        del labels
-        values = check_values("penalty", self.penalty, default=GRID)
-        settings = AsapSettings(
-            n_clusters=self.n_clusters,
-            penalty=values[0],
-            within=self.within,
-            mean_penalty=self.mean_penalty,
-        )
+        check_params(self.get_params(deep=False), CONSTRAINTS)
         seed = run_seed(self.random_state)
+        # By name, so that the order of the tasks changes nothing.
         shared = tasks.shareable().subset(sorted(tasks.shareable().names))
-        check_label_sets(shared)
-        reader, parts = self._read(shared, progress)
-        self.tuning_ = {}
-        n_labels = len(next(iter(shared)).label_names)
-        solutions: dict[float, AsapSolution] = {}
-        for number, value in enumerate(values, start=1):
-            solutions[value] = solve_asap(
-                [part["train"] for part in parts], n_labels, replace(settings, penalty=value)
-            )
-            if len(values) > 1:
-                self.tuning_[value] = mean_accuracy(solutions[value], parts)
-            report(progress, "programs", number, len(values), "penalties")
-        # Without validation rows there is no accuracy, and the default counts.
-        judged = {value: mean for value, mean in self.tuning_.items() if not np.isnan(mean)}
-        self.value_ = max(judged, key=lambda value: judged[value]) if judged else values[0]
-        solution = solutions[self.value_]
+        check_tasks(shared, tasks)
+        encoder = self._load_encoder()
+        prepared = prepare_tasks(encoder, shared, progress=progress)
+        reader = encoder.for_new_texts(prepared)
+        solution = self._solve_best(shared, prepared, progress)
         self.converged_ = solution.converged
-        models = {
-            name: TaskModel(
-                task.label_names, reader, AsapPredictor(solution.weight[number], solution.bias[number])
+        models: dict[str, TaskModel] = {}
+        for number, task in enumerate(shared):
+            models[task.name] = TaskModel(
+                task.label_names, reader, linear_predictor(solution.weight[number], solution.bias[number])
             )
-            for number, (name, task) in enumerate(zip(shared.names, shared, strict=True))
-        }
-        cluster_of = dict(zip(shared.names, read_clusters(solution, self.n_clusters, seed), strict=True))
+        clusters = cut_relation(solution.relation, self.n_clusters, child_seed(seed, "asap clusters"))
+        cluster_of = dict(zip(shared.names, clusters.tolist(), strict=True))
         for task in tasks:
             if not task.may_share:
-                models[task.name] = self._learn_alone(task, replace(settings, penalty=self.value_))
+                models[task.name] = self._fit_alone(task, encoder)
                 cluster_of[task.name] = max(cluster_of.values()) + 1
         places = [shared.names.index(name) for name in tasks.names if name in shared]
         self.relation_ = solution.relation[np.ix_(places, places)]
-        self.labels_ = renumber([cluster_of[name] for name in tasks.names])
+        self.labels_ = number_by_appearance([cluster_of[name] for name in tasks.names])
         self.models_ = {name: models[name] for name in tasks.names}
         return self
 
-    def _learn_alone(self, task: Task, settings: AsapSettings) -> TaskModel:
-        """Solve the program for one task: then it is plain logistic regression."""
-        reader, parts = self._read(TaskSet([task]), None)
-        solution = solve_asap([parts[0]["train"]], len(task.label_names), settings)
-        return TaskModel(task.label_names, reader, AsapPredictor(solution.weight[0], solution.bias[0]))
+    def _solve_best(self, tasks: TaskSet, prepared: PreparedTasks, progress: Progress | None) -> AsapSolution:
+        """Solve the program for every lambda, and set `value_` to the best on validation rows."""
+        train = [rows_of(task, "train", prepared) for task in tasks]
+        valid = [rows_of(task, "valid", prepared) for task in tasks]
+        candidates = GRID if self.penalty == AUTO else (float(self.penalty),)
+        if not any(len(codes) for _, codes in valid):
+            candidates = candidates[:1]
+        self.tuning_ = {}
+        solutions: dict[float, AsapSolution] = {}
+        for number, value in enumerate(candidates, start=1):
+            solutions[value] = self._solve(train, tasks, value)
+            if len(candidates) > 1:
+                self.tuning_[value] = mean_accuracy(solutions[value], valid)
+            report(progress, "programs", number, len(candidates), "penalties")
+        self.value_ = max(candidates, key=lambda value: self.tuning_.get(value, 0.0))
+        return solutions[self.value_]
 
-    def _read(
-        self, tasks: TaskSet, progress: Progress | None
-    ) -> tuple[TextReader, list[dict[str, LinearTask]]]:
-        """Give the features of the training and validation rows of every task, and what reads new texts."""
-        for task in tasks:
-            if len(task.rows("train")) == 0:
-                raise DataError("the task has no training rows", where=f"task {quote(task.name)}")
-        splits = ("train", "valid")
-        if isinstance(self.encoder, str) and self.encoder == WORDS:
-            bag = BagOfWords.learn([text for task in tasks for text in task.texts_at(task.rows("train"))])
-            return bag, [
-                {
-                    split: LinearTask(bag.read(task.texts_at(task.rows(split))), codes_of(task, split))
-                    for split in splits
-                }
-                for task in tasks
-            ]
-        encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
-        prepared = prepare_tasks(encoder, tasks, progress=progress)
-        vectors = require_vectors(prepared.inputs, "ASAP").astype(np.float64)
-        return encoder.for_new_texts(prepared), [
-            {
-                split: LinearTask(
-                    vectors[prepared.items_of(task.name, task.rows(split))], codes_of(task, split)
-                )
-                for split in splits
-            }
-            for task in tasks
-        ]
+    def _solve(self, train: Sequence[Rows], tasks: TaskSet, penalty: float) -> AsapSolution:
+        return solve_asap(
+            train,
+            len(next(iter(tasks)).label_names),
+            n_clusters=self.n_clusters,
+            penalty=penalty,
+            within=self.within,
+            mean_penalty=self.mean_penalty,
+        )
+
+    def _fit_alone(self, task: Task, encoder: Encoder) -> TaskModel:
+        """Solve the program for one task: then it is plain logistic regression."""
+        alone = TaskSet([task])
+        prepared = prepare_tasks(encoder, alone)
+        solution = self._solve([rows_of(task, "train", prepared)], alone, self.value_)
+        return TaskModel(
+            task.label_names,
+            encoder.for_new_texts(prepared),
+            linear_predictor(solution.weight[0], solution.bias[0]),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AsapPredictor:
-    """The classifier of one task, on vectors or on bags of words."""
+class AsapSolution:
+    """The minimum: W (tasks, d, labels), b (tasks, labels), M (tasks, tasks), and the value there."""
 
     weight: Floats
     bias: Floats
-
-    def probabilities(self, inputs: DenseInputs | sparse.csr_array) -> Floats:
-        """Give the probability of every label for every item."""
-        if isinstance(inputs, DenseInputs):
-            # Not by BLAS, whose sums depend on how many rows there are.
-            logits = np.einsum("ij,jk->ik", inputs.matrix.astype(np.float64), self.weight)
-        else:
-            logits = inputs @ self.weight
-        return normalise_shares(logits + self.bias)
+    relation: Floats
+    objective: float
+    converged: bool
 
 
-def asap_clusters(
-    tasks: TaskSet,
-    n_clusters: int = 5,
+def solve_asap(
+    tasks: Sequence[Rows],
+    n_labels: int,
     *,
-    encoder: str | Encoder = "sentence",
-    penalty: float | str = AUTO,
-    random_state: RandomState = 0,
-    progress: Progress | None = None,
-) -> NDArray[np.int64]:
-    """Cluster tasks of identical label sets by `AsapBaseline`; one cluster number a task.
-
-    They can be given to the multi-task and few-shot estimators: ASAP-Clus-MTL and ASAP-Clus-FSL in the paper.
-
-    Raises
-    ------
-    UsageError
-        If a parameter cannot be used, or the label sets differ.
+    n_clusters: int,
+    penalty: float,
+    within: float = 0.1,
+    mean_penalty: float = 0.1,
+    tol: float = 1e-7,
+    max_iter: int = 1000,
+) -> AsapSolution:
+    """Solve the program of the module by L-BFGS; it ends when a step gains less than `tol` of the objective.
 
     Examples
     --------
-    >>> from robusttc.encoders import FeatureEncoder
-    >>> tasks = TaskSet(Task(f"t{i}", ["a", "b"], ["no", "yes"][:: 1 - 2 * (i % 2)]) for i in range(4))
-    >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, [[-1.0], [1.0]]))
-    >>> asap_clusters(tasks, 2, encoder=encoder).tolist()
-    [0, 1, 0, 1]
+    >>> features = np.array([[-1.0], [1.0]])
+    >>> same, turned = (features, np.array([0, 1])), (features, np.array([1, 0]))
+    >>> solution = solve_asap([same, turned, same, turned], 2, n_clusters=2, penalty=0.01)
+    >>> np.sign(solution.relation).astype(int)[0].tolist()
+    [1, -1, 1, -1]
     """
-    baseline = AsapBaseline(n_clusters, encoder=encoder, penalty=penalty, random_state=random_state)
-    return baseline.fit(tasks, progress=progress).labels_
+    n_tasks, dimension = len(tasks), tasks[0][0].shape[1]
+    budget = min(n_clusters, n_tasks) - 1
+    n_weights = n_tasks * dimension * n_labels
+
+    def split(point: Floats) -> tuple[Floats, Floats]:
+        return point[:n_weights].reshape(n_tasks, -1), point[n_weights:].reshape(n_tasks, n_labels)
+
+    def objective(point: Floats) -> tuple[float, Floats]:
+        weight, bias = split(point)
+        loss, weight_gradient, bias_gradient = loss_and_gradient(tasks, weight, bias)
+        cost, slope, _ = best_relation(weight, budget, within=within, mean_penalty=mean_penalty)
+        gradient = np.concatenate([(weight_gradient + penalty * slope).ravel(), bias_gradient.ravel()])
+        return loss + penalty * cost, gradient
+
+    with threadpool_limits(limits=1):
+        result = optimize.minimize(
+            objective,
+            np.zeros(n_weights + n_tasks * n_labels),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-8, "maxcor": 20},
+        )
+    weight, bias = split(result.x)
+    _, _, relation = best_relation(weight, budget, within=within, mean_penalty=mean_penalty)
+    weight = weight.reshape(n_tasks, dimension, n_labels)
+    return AsapSolution(weight, bias, relation, float(result.fun), bool(result.success))
 
 
-def codes_of(task: Task, split: str) -> NDArray[np.int64]:
-    """Give the codes of the rows of a split."""
-    return task.label_codes[task.rows(split)].astype(np.int64)
+def best_relation(
+    weight: Floats, budget: float, *, within: float, mean_penalty: float
+) -> tuple[float, Floats, Floats]:
+    """Return the penalty of classifiers with the best M, its gradient (both for lambda 1), and this M."""
+    mean = weight.mean(axis=0)
+    centred = weight - mean
+    squares, vectors = np.linalg.eigh(centred @ centred.T)
+    lengths = np.sqrt(np.clip(squares, 0.0, None))
+    shares = water_filling(lengths, budget, within)
+    stiffness = 1 / (within + shares)
+    cost = (lengths**2 @ stiffness + mean_penalty * len(weight) * mean @ mean) / 2
+    slope = (vectors * stiffness) @ (vectors.T @ centred) + mean_penalty * mean
+    return float(cost), slope, (vectors * shares) @ vectors.T
 
 
-def check_label_sets(tasks: TaskSet) -> None:
-    """Refuse tasks whose classifiers cannot be compared."""
-    if len(tasks) == 0:
+def water_filling(lengths: Floats, budget: float, floor: float) -> Floats:
+    r"""Minimise :math:`\sum_i s_i^2 / (\eta + m_i)` over :math:`0 \le m_i \le 1`, :math:`\sum_i m_i \le k`.
+
+    By its optimality conditions :math:`m_i = \min(\max(\nu s_i - \eta, 0), 1)`, where the level nu is such
+    that the budget k is spent; the sum is piecewise linear in nu, so nu is found exactly.
+
+    Examples
+    --------
+    >>> water_filling(np.array([3.0, 1.0, 0.0]), 1.5, 0.1).round(3).tolist()
+    [1.0, 0.5, 0.0]
+    >>> water_filling(np.array([3.0, 1.0, 0.0]), 2.5, 0.1).tolist()  # nothing is gained by more
+    [1.0, 1.0, 0.0]
+    """
+    used = lengths > ROUNDING * max(float(lengths.max(initial=0.0)), np.finfo(np.float64).tiny)
+    shares = used.astype(np.float64)
+    if shares.sum() <= budget:
+        return shares
+    if budget <= 0:
+        return np.zeros_like(shares)
+    own = lengths[used]
+    breaks = np.sort(np.concatenate([floor / own, (1 + floor) / own]))
+    spent = np.clip(breaks[:, None] * own - floor, 0.0, 1.0).sum(axis=1)
+    level = float(np.interp(budget, spent, breaks))
+    shares[used] = np.clip(level * own - floor, 0.0, 1.0)
+    return shares
+
+
+def loss_and_gradient(tasks: Sequence[Rows], weight: Floats, bias: Floats) -> tuple[float, Floats, Floats]:
+    """Return the sum over tasks of the mean cross-entropy of their rows, and its gradients."""
+    weight_gradient, bias_gradient = np.empty_like(weight), np.empty_like(bias)
+    total = 0.0
+    for number, (features, codes) in enumerate(tasks):
+        rows = np.arange(len(codes))
+        logits = features @ weight[number].reshape(features.shape[1], -1) + bias[number]
+        log_shares = log_softmax(logits, axis=1)
+        total -= float(log_shares[rows, codes].mean())
+        residuals = np.exp(log_shares)
+        residuals[rows, codes] -= 1.0
+        residuals /= len(rows)
+        weight_gradient[number] = (features.T @ residuals).ravel()
+        bias_gradient[number] = residuals.sum(axis=0)
+    return total, weight_gradient, bias_gradient
+
+
+def rows_of(task: Task, split: str, prepared: PreparedTasks) -> Rows:
+    """Return the features and labels of the rows of a split."""
+    rows = task.rows(split)
+    features = vectors_of(prepared.inputs)[prepared.items_of(task.name, rows)]
+    return features.astype(np.float64), codes_of(task, rows)
+
+
+def check_tasks(shared: TaskSet, tasks: TaskSet) -> None:
+    """Refuse tasks without rows, and shared tasks whose classifiers cannot be compared."""
+    for task in tasks:
+        if len(task.rows("train")) == 0:
+            raise DataError("the task has no training rows", where=f"task {quote(task.name)}")
+    if len(shared) == 0:
         raise DataError("there is no task that may be shared", expected="at least one")
-    first, *others = tasks
+    first, *others = shared
     for task in others:
         if task.label_names != first.label_names:
             raise UsageError(
@@ -276,36 +360,25 @@ def check_label_sets(tasks: TaskSet) -> None:
             )
 
 
-def mean_accuracy(solution: AsapSolution, parts: Sequence[dict[str, LinearTask]]) -> float:
-    """Give the mean over tasks of the accuracy on validation rows; NaN without any."""
-    accuracies: list[Any] = []
-    for number, part in enumerate(parts):
-        judged = part["valid"]
-        if len(judged.codes):
-            logits = judged.features @ solution.weight[number] + solution.bias[number]
-            accuracies.append((logits.argmax(axis=1) == judged.codes).mean())
-    return float(np.mean(accuracies)) if accuracies else float("nan")
+def mean_accuracy(solution: AsapSolution, valid: Sequence[Rows]) -> float:
+    """Return the mean accuracy over the tasks that have validation rows."""
+    accuracies = []
+    for weight, bias, (features, codes) in zip(solution.weight, solution.bias, valid, strict=True):
+        if len(codes):
+            accuracies.append(((features @ weight + bias).argmax(axis=1) == codes).mean())
+    return float(np.mean(accuracies))
 
 
-def read_clusters(solution: AsapSolution, n_clusters: int, seed: int) -> list[int]:
-    """Cut the tasks into clusters by the relation matrix M."""
-    from robusttc.clustering import cluster_points
-
-    n_tasks = len(solution.relation)
+def cut_relation(relation: Floats, n_clusters: int, seed: int) -> NDArray[np.int64]:
+    """Cluster the tasks by the relation matrix M."""
+    n_tasks = len(relation)
     n_clusters = min(n_clusters, n_tasks)
-    values, vectors = np.linalg.eigh(solution.relation)
+    values, vectors = np.linalg.eigh(relation)
     leading = slice(n_tasks - max(n_clusters - 1, 1), None)
-    points = vectors[:, leading] * values[leading]
-    return [int(label) for label in cluster_points(points, n_clusters, child_seed(seed, "asap clusters"))]
+    return cluster_points(vectors[:, leading] * values[leading], n_clusters, seed)
 
 
-def renumber(labels: Sequence[int]) -> NDArray[np.int64]:
-    """Give clusters numbers from 0 in the order in which they first occur.
-
-    Examples
-    --------
-    >>> renumber([7, 3, 7, 5]).tolist()
-    [0, 1, 0, 2]
-    """
+def number_by_appearance(labels: Sequence[int]) -> NDArray[np.int64]:
+    """Return the clusters numbered from 0 in the order in which they first occur."""
     number_of: dict[int, int] = {}
     return np.array([number_of.setdefault(label, len(number_of)) for label in labels], dtype=np.int64)

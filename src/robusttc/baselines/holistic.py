@@ -1,30 +1,37 @@
-"""Holistic multi-task learning: one shared encoder for all tasks, without clusters."""
+"""Holistic multi-task learning: one shared model of all tasks, without clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
-from typing import Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Self
 
-from robusttc.baselines.own_task import TaskBaseline
-from robusttc.baselines.served import serve_tasks
-from robusttc.data import TaskSet
-from robusttc.encoders import Encoder
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.baselines.base import POSITIVE, Baseline, Predictor, SourceBaseline
+from robusttc.data import Task, TaskSet
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
+from robusttc.models import Layer, TrainedModel, fit_softmax
 from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask.joint import train_jointly
+from robusttc.multitask.settings import MultiTaskSettings, paper_settings
+from robusttc.multitask.task_rows import make_parts
+from robusttc.params import check_param
 from robusttc.progress import Progress
-from robusttc.random import RandomState
+from robusttc.random import numpy_generator
 
-__all__ = ["HolisticBaseline"]
+__all__ = ["FineTunedHolisticBaseline", "HolisticBaseline"]
 
 
-class HolisticBaseline(TaskBaseline):
+@dataclass(repr=False, eq=False)
+class HolisticBaseline(Baseline):
     """Holistic MTL-CNN: one shared encoder of all tasks, and one classifier a task.
 
     The paper trains one MTL-CNN on all tasks, with early stopping on the mean validation accuracy. So it is
-    `robusttc.multitask.estimator.ClusterMultiTask` with ``strategy="paper"`` and one cluster of all tasks.
-    With `targets` it is the paper's "target only": the one model is trained on these tasks alone.
+    `robusttc.ClusterMultiTask` with ``strategy="paper"`` and one cluster of all tasks. With `targets` it is
+    the paper's "target only": the one model is trained on these tasks alone.
 
     Parameters
     ----------
@@ -34,20 +41,17 @@ class HolisticBaseline(TaskBaseline):
         The names of the tasks to train on; None takes all.
     settings
         How to train; None takes the paper's settings.
-    vectors, model, device
-        See `robusttc.encoders.make_encoder`.
-    random_state
-        The seed.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`.
 
     Attributes
     ----------
     estimator_
-        The estimator behind.
+        The fitted `ClusterMultiTask`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from robusttc.data import Task
     >>> from robusttc.encoders import FeatureEncoder
     >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two", "three"))
     >>> encoder = FeatureEncoder(dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))))
@@ -56,40 +60,21 @@ class HolisticBaseline(TaskBaseline):
     (['x', 'y'], ('two', 'one'))
     """
 
-    estimator_: ClusterMultiTask
+    encoder: str | Encoder = "cnn"
+    _: KW_ONLY
+    targets: Sequence[str] | None = None
+    settings: MultiTaskSettings | None = None
+    estimator_: ClusterMultiTask = field(init=False)
 
-    def __init__(
-        self,
-        encoder: str | Encoder = "cnn",
-        *,
-        targets: Sequence[str] | None = None,
-        settings: MultiTaskSettings | None = None,
-        vectors: str | PathLike[str] | None = None,
-        model: str | PathLike[str] | None = None,
-        device: str = "cpu",
-        random_state: RandomState = 0,
-    ) -> None:
-        self.encoder = encoder
-        self.targets = targets
-        self.settings = settings
-        self.vectors = vectors
-        self.model = model
-        self.device = device
-        self.random_state = random_state
-
-    def fit(
-        self, tasks: TaskSet, labels: Sequence[int] | None = None, *, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
         """Train the one model.
 
         Parameters
         ----------
         tasks
             The tasks; one that may not be shared gets a model of its own.
-        labels
-            Clusters; they have no effect.
         progress
-            Is told how far it is.
+            Progress callback.
 
         Raises
         ------
@@ -100,7 +85,6 @@ class HolisticBaseline(TaskBaseline):
         DataError
             If a task has fewer than two labels in ``train``.
         """
-        del labels
         if isinstance(self.targets, str):
             raise UsageError(
                 "targets is a single string", got=quote(self.targets), expected="a list of names"
@@ -116,5 +100,87 @@ class HolisticBaseline(TaskBaseline):
         )
         chosen = tasks if self.targets is None else tasks.subset(self.targets)
         self.estimator_ = estimator.fit(chosen, progress=progress)
-        self.models_ = serve_tasks(self.estimator_)
         return self
+
+    @property
+    def task_names_(self) -> tuple[str, ...]:
+        """The tasks that it can predict for."""
+        return self._fitted().task_names_
+
+    def label_names(self, task_name: str) -> tuple[str, ...]:
+        """Return the labels of a task, in the order of the columns of `predict_proba`."""
+        return self._fitted().label_names(task_name)
+
+    def predict_proba(self, task_name: str, texts: Any) -> NDArray[np.float64]:
+        """Return the probability of every label of the task for every text."""
+        return self._fitted().predict_proba(task_name, texts)
+
+    def predict(self, task_name: str, texts: Any) -> NDArray[np.object_]:
+        """Return the most probable label of the task for every text."""
+        return self._fitted().predict(task_name, texts)
+
+    def _fitted(self) -> ClusterMultiTask:
+        self._require_fitted("estimator_")
+        return self.estimator_
+
+
+@dataclass(repr=False, eq=False)
+class FineTunedHolisticBaseline(SourceBaseline):
+    """Holistic MTL on the source tasks; for a target, only a classifier layer is learned on top.
+
+    The paper trains one MTL-CNN on all source tasks, and fine-tunes the classifier layer on the few rows of a
+    target; the encoder stays. Deviation: the classifier is fitted to convergence, with a penalty and with
+    labels that count alike, in place of some steps of gradient descent, whose number would have to be chosen.
+
+    Parameters
+    ----------
+    encoder
+        ``cnn`` as in the paper, ``sentence``, or an encoder.
+    settings
+        How the holistic model is trained; None takes the paper's settings.
+    C
+        The inverse strength of the classifier's penalty.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`.
+
+    Attributes
+    ----------
+    layer_
+        The shared layer.
+
+    Examples
+    --------
+    >>> from robusttc.encoders import FeatureEncoder
+    >>> tasks = TaskSet(Task(name, ["a", "b"] * 8, ["x", "y"] * 8) for name in ("one", "two"))
+    >>> vectors = dict.fromkeys(tasks.names, np.tile(np.eye(2), (8, 1))) | {"new": np.eye(2)}
+    >>> baseline = FineTunedHolisticBaseline(FeatureEncoder(vectors)).fit(tasks)
+    >>> model = baseline.adapt(Task("new", ["a", "b"], ["yes", "no"]))
+    >>> model.predict(np.eye(2)).tolist()
+    ['yes', 'no']
+    """
+
+    _: KW_ONLY
+    settings: MultiTaskSettings | None = None
+    C: float = 30.0
+    layer_: Layer = field(init=False)
+
+    def _fit_sources(
+        self, tasks: TaskSet, prepared: PreparedTasks, seed: int, progress: Progress | None
+    ) -> None:
+        check_param("C", self.C, POSITIVE)
+        self.layer_ = train_jointly(
+            prepared.inputs,
+            list(make_parts(tasks, prepared).values()),
+            settings=paper_settings(prepared.inputs) if self.settings is None else self.settings,
+            # The draws of a cluster of all sources in `ClusterMultiTask(strategy="paper")`.
+            generator=numpy_generator(seed, "cluster, copy 0", sorted(tasks.names)),
+            stop_early=True,
+            progress=progress,
+            stage="holistic model",
+        ).layer
+
+    def _fit_task(self, inputs: FrozenInputs, codes: NDArray[np.int64], task: Task) -> Predictor:
+        representation = self.layer_.represent(inputs).astype(np.float64)
+        fitted = fit_softmax(representation, codes, n_labels=len(task.label_names), C=self.C, balanced=True)
+        weight, bias = fitted.weight.astype(np.float32), fitted.bias.astype(np.float32)
+        return TrainedModel(self.layer_, weight, bias).probabilities

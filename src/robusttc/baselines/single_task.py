@@ -1,24 +1,196 @@
-"""The single-task model of the paper: a convolution, or a layer on sentence vectors, for every task alone."""
+"""Baselines that learn every task from its own rows alone.
+
+The paper's: a convolution of each task, and fastText. Today's: logistic regression, nearest neighbours and
+prototypes on frozen sentence vectors.
+"""
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
-from robusttc.baselines.own_task import OwnTaskBaseline
-from robusttc.data import Task
-from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
+from robusttc.baselines.base import (
+    AUTO,
+    POSITIVE,
+    Predictor,
+    TaskBaseline,
+    TaskModel,
+    codes_of,
+    linear_predictor,
+    prepare_tasks,
+    training_rows,
+    vectors_of,
+)
+from robusttc.data import Task, TaskSet
+from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import UsageError, quote
-from robusttc.models import HEAD_C, TrainedModel, TrainingSettings, train_single_task
-from robusttc.random import RandomState
+from robusttc.fewshot.protocol import few_shot_rows
+from robusttc.models import (
+    HEAD_C,
+    NEVER,
+    TrainingSettings,
+    fit_softmax,
+    multiply_rows,
+    train_single_task,
+)
+from robusttc.params import Boolean, Choice, Integer, check_param
+from robusttc.progress import Progress, report
+from robusttc.random import run_seed
 
-__all__ = ["SingleTaskBaseline"]
+__all__ = [
+    "FastTextBaseline",
+    "LogisticRegressionBaseline",
+    "NearestNeighbourBaseline",
+    "PrototypeBaseline",
+    "SingleTaskBaseline",
+]
+
+Floats = NDArray[np.float64]
+
+# Candidates of a number that is chosen on validation rows; the first is the default where there are none.
+LOGISTIC_GRID = (30.0, 1.0, 3.0, 10.0, 100.0, 300.0, 1000.0)
+LOGISTIC_FEW_SHOT_GRID = (1000.0, 10.0, 30.0, 100.0, 300.0, 3000.0, 10_000.0)
+NEIGHBOUR_GRID = (1, 3, 5, 10, 20)
+FAST_TEXT_GRID = (10.0, 0.1, 0.3, 1.0, 3.0, 30.0, 100.0)
+FAST_TEXT_FEW_SHOT_GRID = (100.0, 1.0, 3.0, 10.0, 30.0, 300.0, 1000.0)
+
+# A large C on many labels takes more steps than the usual 200.
+LOGISTIC_MAX_ITER = 1000
+# A neighbour whose cosine is 0.1 lower has 1 / e of the vote: near ones count, and ties are rare.
+VOTE_TEMPERATURE = 0.1
 
 
-class SingleTaskBaseline(OwnTaskBaseline):
+@dataclass(repr=False, eq=False)
+class OwnRowsBaseline(TaskBaseline):
+    """Base of the baselines that learn every task from its own rows.
+
+    They serve multi-task learning, by `fit` and `predict`, and few-shot learning, by `adapt`, which needs no
+    source tasks. A number that the method leaves open (a penalty, a count of neighbours) is chosen by `fit`,
+    one value for all tasks, by the mean over tasks of the accuracy on their validation rows: chosen for every
+    task by its own few rows it would be chosen by chance. `adapt` takes what `fit` chose. With `few_shot`
+    on, `fit` only chooses, with the training rows of every task cut to one a label and 20 more.
+
+    Attributes
+    ----------
+    value_
+        The value that was chosen, or given.
+    tuning_
+        The mean accuracy on validation rows of every candidate; empty where there was nothing to choose.
+    """
+
+    few_shot = False  # a parameter where there is something to choose
+    value_: Any = field(init=False)
+    tuning_: dict[Any, float] = field(init=False)
+    _encoder: Encoder = field(init=False)
+    _seed: int = field(init=False)
+
+    @abstractmethod
+    def _candidates(self) -> tuple[Any, ...]:
+        """Check the parameters; return the values to choose from, the default one first."""
+
+    @abstractmethod
+    def _fit_task(
+        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
+    ) -> Predictor:
+        """Return the predictor of a task, fitted to some of its rows."""
+
+    def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
+        """Choose the value, and fit a model to every task; with `few_shot`, choose only.
+
+        Parameters
+        ----------
+        tasks
+            The tasks. One that may not be shared has no part in the choice.
+        progress
+            Progress callback.
+
+        Raises
+        ------
+        DataError
+            If a task has fewer than two labels in ``train``.
+        UsageError
+            If a parameter cannot be used.
+        """
+        candidates = self._candidates()
+        self._encoder, self._seed = self._load_encoder(), run_seed(self.random_state)
+        self.value_, self.tuning_ = candidates[0], {}
+        shared = tasks.shareable()
+        groups = [shared] if len(shared) else []
+        groups += [TaskSet([task]) for task in tasks if not task.may_share]
+        models: dict[str, TaskModel] = {}
+        with threadpool_limits(limits=1):
+            for group in groups:
+                prepared = prepare_tasks(self._encoder, group, progress=progress)
+                reader = self._encoder.for_new_texts(prepared)
+                if group is shared and len(candidates) > 1:
+                    self._choose(group, prepared, candidates, progress)
+                for task in () if self.few_shot else group:
+                    rows = training_rows(task)
+                    predictor = self._fit_task(task, prepared, rows, self.value_, self._seed)
+                    models[task.name] = TaskModel(task.label_names, reader, predictor)
+                    report(progress, "models", len(models), len(tasks), "tasks", task.name)
+        self.models_ = {name: models[name] for name in tasks.names if name in models}
+        return self
+
+    def adapt(self, task: Task) -> TaskModel:
+        """Return the model of one more task; `fit` need not have been called.
+
+        Raises
+        ------
+        DataError
+            If it has fewer than two labels in ``train``.
+        UsageError
+            If a parameter cannot be used.
+        """
+        if hasattr(self, "value_"):
+            encoder, value, seed = self._encoder, self.value_, self._seed
+        else:
+            value, seed = self._candidates()[0], run_seed(self.random_state)
+            encoder = self._load_encoder()
+        rows = training_rows(task)
+        prepared = prepare_tasks(encoder, TaskSet([task]))
+        with threadpool_limits(limits=1):
+            predictor = self._fit_task(task, prepared, rows, value, seed)
+        return TaskModel(task.label_names, encoder.for_new_texts(prepared), predictor)
+
+    def _choose(
+        self, tasks: TaskSet, prepared: PreparedTasks, candidates: Sequence[Any], progress: Progress | None
+    ) -> None:
+        """Set `value_` to the candidate of the highest mean accuracy; of equal ones the first."""
+        accuracies = []
+        # By name: a mean is then the same to the last bit, whatever the order of the tasks.
+        usable = [
+            task
+            for task in sorted(tasks, key=lambda task: task.name)
+            if len(task.rows("valid")) and len(np.unique(task.label_codes[task.rows("train")])) > 1
+        ]
+        for number, task in enumerate(usable, start=1):
+            valid = task.rows("valid")
+            rows = few_shot_rows(task, random_state=self._seed) if self.few_shot else task.rows("train")
+            queries, codes = prepared.inputs_of(task.name, valid), task.label_codes[valid]
+            predictors = (self._fit_task(task, prepared, rows, value, self._seed) for value in candidates)
+            accuracies.append(
+                [float((predict(queries).argmax(axis=1) == codes).mean()) for predict in predictors]
+            )
+            report(progress, "choosing", number, len(usable), "tasks", task.name)
+        if accuracies:
+            means = np.mean(accuracies, axis=0)
+            self.tuning_ = dict(zip(candidates, means.tolist(), strict=True))
+            self.value_ = candidates[int(means.argmax())]
+
+
+@dataclass(repr=False, eq=False)
+class SingleTaskBaseline(OwnRowsBaseline):
     """Single-task CNN (encoder ``cnn``), or a single-task layer on sentence vectors (``sentence``).
 
     The paper trains a convolution of window 5 and 200 filters for every task on its own, from GloVe vectors,
@@ -32,13 +204,11 @@ class SingleTaskBaseline(OwnTaskBaseline):
     encoder
         ``cnn``, ``sentence``, or an encoder.
     settings
-        How to train; None takes `TrainingSettings`'s default values.
+        How to train; None takes the default values of `TrainingSettings`.
     head_c
         The inverse strength of the penalty of the second classifier; None leaves it out.
-    vectors, model, device
-        See `robusttc.encoders.make_encoder`.
-    random_state
-        The seed. The model of a task depends on it and the task's own rows.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`. A model depends on the seed and the task's own rows.
 
     Examples
     --------
@@ -50,39 +220,313 @@ class SingleTaskBaseline(OwnTaskBaseline):
     ['greet', 'leave']
     """
 
-    def __init__(
-        self,
-        encoder: str | Encoder = "cnn",
-        *,
-        settings: TrainingSettings | None = None,
-        head_c: float | None = HEAD_C,
-        vectors: str | PathLike[str] | None = None,
-        model: str | PathLike[str] | None = None,
-        device: str = "cpu",
-        random_state: RandomState = 0,
-    ) -> None:
-        super().__init__(
-            encoder, few_shot=False, vectors=vectors, model=model, device=device, random_state=random_state
-        )
-        self.settings = settings
-        self.head_c = head_c
+    encoder: str | Encoder = "cnn"
+    _: KW_ONLY
+    settings: TrainingSettings | None = None
+    head_c: float | None = HEAD_C
 
-    def _values(self) -> tuple[Any, ...]:
-        if self.settings is not None and not isinstance(self.settings, TrainingSettings):
-            raise UsageError("this is no setting", got=quote(self.settings), expected="TrainingSettings")
-        return (TrainingSettings() if self.settings is None else self.settings,)
+    def _candidates(self) -> tuple[TrainingSettings]:
+        settings = TrainingSettings() if self.settings is None else self.settings
+        if not isinstance(settings, TrainingSettings):
+            raise UsageError("settings cannot be used", got=quote(settings), expected="TrainingSettings")
+        return (settings,)
 
-    def _learn(
-        self, task: Task, inputs: FrozenInputs, codes: NDArray[np.int64], value: Any, seed: int
-    ) -> TrainedModel:
-        del codes  # those of the same rows, which the training takes from the task itself
-        rows = task.rows("train")
-        items = np.full(len(task), -1, dtype=np.int64)
-        items[rows] = np.arange(len(rows))
-        return train_single_task(
-            task,
-            PreparedTasks(inputs, {task.name: items}),
-            settings=value,
-            seed=seed,
-            head_c=self.head_c,
+    def _fit_task(
+        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
+    ) -> Predictor:
+        del rows  # all in ``train``: there is nothing to choose
+        model = train_single_task(task, prepared, settings=value, seed=seed, head_c=self.head_c)
+        return model.probabilities
+
+
+@dataclass(repr=False, eq=False)
+class LogisticRegressionBaseline(OwnRowsBaseline):
+    """Class-balanced softmax regression of every task on frozen vectors, fitted to convergence.
+
+    It is not in the paper: it is what a user would have without any of it.
+
+    Parameters
+    ----------
+    encoder
+        ``sentence``, or an encoder that gives one vector a row.
+    C
+        The inverse strength of the penalty (that of `robusttc.models.softmax`), or ``auto``: chosen by `fit`;
+        `adapt` without `fit` takes 30, or 1000 with `few_shot`.
+    balanced
+        Whether every label counts alike.
+    few_shot
+        Whether C is for few-shot tasks, see `OwnRowsBaseline`.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
+
+    Examples
+    --------
+    >>> from robusttc.encoders import FeatureEncoder
+    >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
+    >>> baseline = LogisticRegressionBaseline(FeatureEncoder({"acme": np.eye(2)})).fit(TaskSet([task]))
+    >>> baseline.predict("acme", np.eye(2, dtype=np.float32)).tolist(), baseline.value_
+    (['greet', 'leave'], 30.0)
+    """
+
+    _: KW_ONLY
+    C: float | str = AUTO
+    balanced: bool = True
+    few_shot: bool = False
+
+    def _candidates(self) -> tuple[float, ...]:
+        check_param("C", self.C, Choice(AUTO), POSITIVE)
+        check_param("balanced", self.balanced, Boolean())
+        if self.C == AUTO:
+            return LOGISTIC_FEW_SHOT_GRID if self.few_shot else LOGISTIC_GRID
+        return (float(self.C),)
+
+    def _fit_task(
+        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
+    ) -> Predictor:
+        del seed  # nothing is drawn
+        fitted = fit_softmax(
+            vectors_of(prepared.inputs_of(task.name, rows)),
+            codes_of(task, rows),
+            n_labels=len(task.label_names),
+            C=value,
+            balanced=bool(self.balanced),
+            max_iter=LOGISTIC_MAX_ITER,
         )
+        return linear_predictor(fitted.weight, fitted.bias)
+
+
+@dataclass(repr=False, eq=False)
+class NearestNeighbourBaseline(OwnRowsBaseline):
+    """The labels of the most similar training rows, by cosine, vote; nearer ones have more of a vote.
+
+    It is not in the paper: it is the plainest use of sentence vectors, and the frozen form of its matching
+    network.
+
+    Parameters
+    ----------
+    encoder
+        ``sentence``, or an encoder that gives one vector a row.
+    n_neighbours
+        How many vote, or ``auto``: chosen by `fit`; `adapt` without `fit` takes 1.
+    few_shot
+        Whether the number is for few-shot tasks, see `OwnRowsBaseline`.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
+
+    Examples
+    --------
+    >>> from robusttc.encoders import FeatureEncoder
+    >>> task = Task("acme", ["hi", "bye"], ["greet", "leave"])
+    >>> model = NearestNeighbourBaseline(FeatureEncoder({"acme": np.eye(2)})).adapt(task)
+    >>> model.predict(np.array([[0.2, 0.9]], dtype=np.float32)).tolist()
+    ['leave']
+    """
+
+    _: KW_ONLY
+    n_neighbours: int | str = AUTO
+    few_shot: bool = False
+
+    def _candidates(self) -> tuple[int, ...]:
+        check_param("n_neighbours", self.n_neighbours, Choice(AUTO), Integer(1))
+        return NEIGHBOUR_GRID if self.n_neighbours == AUTO else (int(self.n_neighbours),)
+
+    def _fit_task(
+        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
+    ) -> Predictor:
+        del seed  # nothing is drawn
+        units = unit_rows(vectors_of(prepared.inputs_of(task.name, rows)))
+        return partial(vote, units, codes_of(task, rows), len(task.label_names), value)
+
+
+@dataclass(repr=False, eq=False)
+class PrototypeBaseline(OwnRowsBaseline):
+    """The label whose prototype, the mean of its training rows, is most similar by cosine.
+
+    It is not in the paper: it is the frozen form of prototypical networks. The softmax of ``scale`` times the
+    cosines gives probabilities; the scale changes no prediction, and the probabilities are not calibrated.
+
+    Parameters
+    ----------
+    encoder
+        ``sentence``, or an encoder that gives one vector a row.
+    scale
+        What cosines are multiplied by, above 0.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the seed has no effect.
+
+    Examples
+    --------
+    >>> from robusttc.encoders import FeatureEncoder
+    >>> task = Task("acme", ["hi", "hello", "bye"], ["greet", "greet", "leave"])
+    >>> rows = np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]])
+    >>> PrototypeBaseline(FeatureEncoder({"acme": rows})).adapt(task).predict(rows).tolist()
+    ['greet', 'greet', 'leave']
+    """
+
+    _: KW_ONLY
+    scale: float = 10.0
+
+    def _candidates(self) -> tuple[float]:
+        check_param("scale", self.scale, POSITIVE)
+        return (float(self.scale),)
+
+    def _fit_task(
+        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
+    ) -> Predictor:
+        del seed  # nothing is drawn
+        units, codes = unit_rows(vectors_of(prepared.inputs_of(task.name, rows))), codes_of(task, rows)
+        sums = np.zeros((len(task.label_names), units.shape[1]))
+        np.add.at(sums, codes, units)
+        bias = np.where(np.bincount(codes, minlength=len(sums)) > 0, 0.0, NEVER)
+        return partial(compare_prototypes, unit_rows(sums.astype(np.float32)), bias, value)
+
+
+@dataclass(repr=False, eq=False)
+class FastTextBaseline(OwnRowsBaseline):
+    r"""The mean of fixed word vectors, and word bi-grams, under a linear classifier: one a task.
+
+    fastText (Joulin et al. 2016) maps a text to the mean of the vectors of its words and n-grams, and that to
+    labels by a linear softmax classifier A. The paper's baseline is fastText "with fixed embeddings". Here:
+
+    * the vectors of words are fixed; their mean is one part of the features;
+    * n-grams have no pre-trained vectors. A learned vector :math:`z_g` acts through :math:`A z_g` only, which
+      can be any vector of a number a label as long as there are at most as many labels as dimensions. So
+      every bi-gram of the training rows has these numbers themselves: the shares of a text's bi-grams are the
+      second part of the features. This makes the problem convex, and it is solved to convergence.
+
+    Deviation: the package ``fasttext`` takes a fixed number of steps from random n-gram vectors, hashes
+    n-grams to buckets that several may share, and takes one mean over words and n-grams; here every bi-gram
+    has its own weights, words and bi-grams have a mean each, and there is a penalty, chosen on validation
+    rows. The tokens are NLTK's, lower-cased.
+
+    Parameters
+    ----------
+    encoder
+        ``cnn``, or another encoder that gives words with vectors.
+    C
+        The inverse strength of the penalty, or ``auto``: chosen by `fit`; `adapt` without `fit` takes 10, or
+        100 with `few_shot`.
+    bigrams
+        Whether bi-grams are used.
+    balanced
+        Whether every label counts alike.
+    few_shot
+        Whether C is for few-shot tasks, see `OwnRowsBaseline`.
+    vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
+
+    Examples
+    --------
+    >>> task = Task("acme", ["hello you", "see you later"], ["greet", "leave"])
+    >>> FastTextBaseline().adapt(task).predict(["hello", "later"]).tolist()
+    ['greet', 'leave']
+    """
+
+    encoder: str | Encoder = "cnn"
+    _: KW_ONLY
+    C: float | str = AUTO
+    bigrams: bool = True
+    balanced: bool = True
+    few_shot: bool = False
+
+    def _candidates(self) -> tuple[float, ...]:
+        check_param("C", self.C, Choice(AUTO), POSITIVE)
+        check_param("bigrams", self.bigrams, Boolean())
+        check_param("balanced", self.balanced, Boolean())
+        if self.C == AUTO:
+            return FAST_TEXT_FEW_SHOT_GRID if self.few_shot else FAST_TEXT_GRID
+        return (float(self.C),)
+
+    def _fit_task(
+        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
+    ) -> Predictor:
+        del seed  # nothing is drawn
+        inputs = prepared.inputs_of(task.name, rows)
+        known = np.unique(bigrams_of(inputs)[1]) if self.bigrams else np.zeros(0, dtype=np.int64)
+        balance = "balanced" if self.balanced else None
+        # Where C is large, L-BFGS of the same cost stops far from the minimum.
+        classifier = LogisticRegression(
+            C=value, class_weight=balance, solver="newton-cg", tol=1e-6, max_iter=1000
+        )
+        classifier.fit(fast_text_features(inputs, known), codes_of(task, rows))
+        coefficients, intercept = classifier.coef_, classifier.intercept_
+        if len(classifier.classes_) == 2:  # those of the second label; the first has logit 0
+            coefficients, intercept = np.vstack([0 * coefficients, coefficients]), np.append(0.0, intercept)
+        weight = np.zeros((coefficients.shape[1], len(task.label_names)))
+        bias = np.full(len(task.label_names), NEVER)
+        weight[:, classifier.classes_], bias[classifier.classes_] = coefficients.T, intercept
+        return partial(classify_words, known, weight, bias)
+
+
+def vote(
+    rows: NDArray[np.float32],
+    codes: NDArray[np.int64],
+    n_labels: int,
+    n_neighbours: int,
+    inputs: FrozenInputs,
+) -> Floats:
+    """Return the share of the vote of every label, by the nearest training rows (at length 1)."""
+    cosines = multiply_rows(unit_rows(vectors_of(inputs)), rows.T)
+    # Stable: of equally similar rows the first count.
+    nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :n_neighbours]
+    similarity = np.take_along_axis(cosines, nearest, axis=1).astype(np.float64)
+    shares = np.zeros((len(cosines), n_labels))
+    votes = softmax(similarity / VOTE_TEMPERATURE, axis=1)
+    np.add.at(shares, (np.arange(len(cosines))[:, None], codes[nearest]), votes)
+    return shares
+
+
+def compare_prototypes(
+    prototypes: NDArray[np.float32], bias: Floats, scale: float, inputs: FrozenInputs
+) -> Floats:
+    """Return the softmax of the scaled cosines of items and prototypes (at length 1)."""
+    cosines = multiply_rows(unit_rows(vectors_of(inputs)), prototypes.T).astype(np.float64)
+    return np.asarray(softmax(scale * cosines + bias, axis=1))
+
+
+def classify_words(known: NDArray[np.int64], weight: Floats, bias: Floats, inputs: FrozenInputs) -> Floats:
+    """Return the probabilities of a linear classifier on the features of fastText."""
+    return np.asarray(softmax(fast_text_features(inputs, known) @ weight + bias, axis=1))
+
+
+def fast_text_features(inputs: FrozenInputs, known: NDArray[np.int64]) -> sparse.csr_array:
+    """Return the mean word vector of every item, and beside it the shares of known bi-grams among its own.
+
+    `known` is sorted; the shape is (items, dimensions + known). An item without words has zeros.
+    """
+    items, bigrams = bigrams_of(inputs)
+    words = words_of(inputs)
+    tokens, vectors = words.tokens, words.vectors
+    used, columns = np.unique(tokens.ids, return_inverse=True)
+    weights = np.repeat(1.0 / np.maximum(tokens.lengths, 1), tokens.lengths)
+    # A sparse product adds up the words of an item in their order, whatever the other items are.
+    averaging = sparse.csr_array((weights, columns, tokens.offsets), shape=(len(inputs), len(used)))
+    counts = np.maximum(np.bincount(items, minlength=len(inputs)), 1)
+    is_known = np.isin(bigrams, known)
+    items = items[is_known]
+    places = np.searchsorted(known, bigrams[is_known])
+    shares = sparse.csr_array((1.0 / counts[items], (items, places)), shape=(len(inputs), len(known)))
+    means = averaging @ vectors[used].astype(np.float64)
+    return sparse.csr_array(sparse.hstack([sparse.csr_array(means), shares]))
+
+
+def bigrams_of(inputs: FrozenInputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the item and the number of every bi-gram, one number for each pair of words."""
+    words = words_of(inputs)
+    ids = words.tokens.ids.astype(np.int64)
+    items = np.repeat(np.arange(len(words)), words.tokens.lengths)
+    inside = np.flatnonzero(items[1:] == items[:-1])
+    return items[inside], ids[inside] * words.n_words + ids[inside + 1]
+
+
+def words_of(inputs: FrozenInputs) -> WordInputs:
+    """Return inputs that are words; raise a UsageError if they are vectors."""
+    if not isinstance(inputs, WordInputs):
+        raise UsageError("fastText needs words", got="one vector a text", todo="take encoder='cnn'")
+    return inputs
+
+
+def unit_rows(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale rows to length 1; a row of zeros stays."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, None]
+    return np.asarray(matrix / np.where(lengths > 0, lengths, 1), dtype=np.float32)

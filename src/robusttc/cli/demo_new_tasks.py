@@ -63,7 +63,7 @@ def compare_learners(
     seed
         The seed.
     """
-    from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
+    from robusttc.baselines import LogisticRegressionBaseline
 
     own = LogisticRegressionBaseline(few_shot=True, random_state=seed).fit(sources)
     learners: dict[str, Any] = {"own": own, "shared": learner.without_clusters(), "ours": learner}
