@@ -233,8 +233,10 @@ def check_entries(W: Any, measured: Any, *, symmetric: bool) -> Problem:
 
 def check_matrix(name: str, matrix: Any) -> Any:
     """Refuse what is not a square matrix of numbers."""
+    is_sparse = sparse.issparse(matrix)
+    array: Any = matrix
     try:
-        array: Any = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.asarray(matrix)
+        array = sparse.csr_array(array) if is_sparse else np.asarray(array)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} is not a matrix of numbers", got=quote(str(error))) from None
     if array.dtype.kind not in "biuf":
