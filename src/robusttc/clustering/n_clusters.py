@@ -22,10 +22,22 @@ from robusttc.clustering.spectral import build_tree, cut
 from robusttc.clustering.standardise import standardise
 from robusttc.transfer import TransferScores, row_means
 
-__all__ = ["TwoGroups", "candidates", "choose_n_clusters", "fit_two_groups", "pair_means", "pair_values"]
+__all__ = [
+    "TwoGroups",
+    "candidates",
+    "choose_n_clusters",
+    "fit_two_groups",
+    "maximise_likelihood",
+    "pair_means",
+    "pair_values",
+]
 
 SHARE_OF_GAIN = 0.85  # of the best number of clusters, that a smaller one has to reach
 CLEAR = 2.0  # standard errors by which the best number has to be better than one cluster
+MAX_OVERLAP = 0.05  # share of the pairs whose value is nearer to the mean of the other group
+N_STARTS = 20
+MAX_STEPS = 60
+MAX_TASKS = 2_000  # with more tasks, each has so many pairs that the tree needs no correction
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,11 @@ class TwoGroups:
         between = norm.logpdf(values, self.between_mean, self.deviation) + np.log1p(-self.share_within)
         return np.asarray(expit(within - between))
 
+    @property
+    def overlap(self) -> float:
+        """The share of the pairs whose value is nearer to the mean of the other group."""
+        return float(norm.cdf((self.between_mean - self.within_mean) / (2 * self.deviation)))
+
 
 def fit_two_groups(values: Floats, same: NDArray[np.bool_]) -> TwoGroups:
     """Fit the two distributions with a common standard deviation; a group without pairs takes that of all."""
@@ -57,6 +74,53 @@ def fit_two_groups(values: Floats, same: NDArray[np.bool_]) -> TwoGroups:
     deviation = max(float(np.sqrt(np.mean(left**2))) if len(left) else 1.0, 1e-3)
     share = float(np.clip(same.mean() if len(same) else 0.5, 1e-3, 1 - 1e-3))
     return TwoGroups(means[0], means[1], deviation, share)
+
+
+def maximise_likelihood(
+    labels: Labels, first: Labels, second: Labels, values: Floats, seed: int
+) -> tuple[Labels, TwoGroups]:
+    """Return the clusters under which the values of the pairs are likeliest, if these tell groups apart.
+
+    Where few pairs are measured, a task may have hardly a partner of its own group, and the directions of X
+    say little about it. If the values within and between clusters hardly overlap, each pair by itself says
+    whether two tasks belong together, also those between clusters: tasks then move to the cluster that their
+    pairs speak for, from several starts near `labels`. Otherwise `labels` are returned as they are.
+    """
+    kept = (labels[first] >= 0) & (labels[second] >= 0)
+    pairs = first[kept], second[kept], values[kept]
+    tasks, k = np.flatnonzero(labels >= 0), int(labels.max(initial=0)) + 1
+    best, least = labels, np.inf
+    generator = np.random.default_rng(seed)
+    for start in range(N_STARTS if 1 < k < len(tasks) <= MAX_TASKS else 0):
+        drawn = labels.copy()
+        moved = tasks[generator.random(len(tasks)) < (generator.uniform(0.1, 0.7) if start else 0.0)]
+        drawn[moved] = generator.integers(0, k, len(moved))
+        own, groups = move_tasks(drawn, k, *pairs, generator)
+        if groups.deviation < least * (1 - 1e-9):
+            best, least, overlap = own, groups.deviation, groups.overlap
+    if best is not labels and overlap >= MAX_OVERLAP:
+        best = labels
+    return best, fit_two_groups(values, (best[first] == best[second]) & kept)
+
+
+def move_tasks(
+    labels: Labels, k: int, first: Labels, second: Labels, values: Floats, generator: np.random.Generator
+) -> tuple[Labels, TwoGroups]:
+    """Move tasks to the cluster that their pairs speak for until none would move."""
+    every = np.arange(len(labels))
+    for _ in range(MAX_STEPS):
+        groups = fit_two_groups(values, labels[first] == labels[second])
+        evidence = values - (groups.within_mean + groups.between_mean) / 2
+        support = np.zeros((len(labels), k))
+        np.add.at(support, (first, labels[second]), evidence)
+        np.add.at(support, (second, labels[first]), evidence)
+        target = support.argmax(axis=1)
+        would_move = (labels >= 0) & (support[every, target] > support[every, labels] + 1e-9)
+        if not would_move.any():
+            break
+        # Half of them at a time, so that two tasks do not change places for ever.
+        labels = np.where(would_move & (generator.random(len(labels)) < 0.5), target, labels)
+    return labels, fit_two_groups(values, labels[first] == labels[second])
 
 
 def pair_means(

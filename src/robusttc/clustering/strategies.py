@@ -8,7 +8,13 @@ import numpy as np
 
 from robusttc.clustering.completion import N_PARTS, Completion, complete_scores, fit_parts
 from robusttc.clustering.filtering import FilteredScores, PairVerdict, filter_scores
-from robusttc.clustering.n_clusters import TwoGroups, choose_n_clusters, fit_two_groups, pair_means
+from robusttc.clustering.n_clusters import (
+    TwoGroups,
+    choose_n_clusters,
+    fit_two_groups,
+    maximise_likelihood,
+    pair_means,
+)
 from robusttc.clustering.problem import Factors, Floats, Labels, make_problem, number_pairs
 from robusttc.clustering.similarity import CompletionResult, as_result, cross_validate_tau
 from robusttc.clustering.solvers import solve_absolute
@@ -92,8 +98,8 @@ def fit_default(
     leaf_of = np.full(n, -1, dtype=np.int64)
     leaf_of[active] = tree.leaf_of
     tree = replace(tree, leaf_of=leaf_of)
-    labels = number_by_size(cut(tree, chosen))
-    groups = fit_two_groups(value, (labels[first] == labels[second]) & (labels[first] >= 0))
+    labels, groups = maximise_likelihood(cut(tree, chosen), first, second, value, seed)
+    labels = number_by_size(labels)
     held: list[HeldOutPairs] = []
     if count_clusters(labels) > 1:
         for part in fit_parts(scores, completion, features, seed):
