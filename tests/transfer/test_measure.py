@@ -387,7 +387,7 @@ def test_vectors_that_do_not_fit() -> None:
     tasks, encoder = planted_tasks()
     assert isinstance(encoder.features, dict)
     vectors: dict[str, Any] = encoder.features
-    with pytest.raises(DataError, match=r"task 't1': the feature vectors do not fit.*\(32, dimensions\)"):
+    with pytest.raises(DataError, match=r"task 't1': the vectors cannot be used.*\(32, dimensions\)"):
         measure_transfer(tasks, encoder=FeatureEncoder({**vectors, "t1": vectors["t1"][1:]}))
     with pytest.raises(DataError, match=r"vectors of different lengths; got 6 in task '.*' and 5 in task"):
         measure_transfer(tasks, encoder=FeatureEncoder({**vectors, "t3": vectors["t3"][:, 1:]}))
