@@ -234,7 +234,8 @@ def check_entries(W: Any, measured: Any, *, symmetric: bool) -> Problem:
 def check_matrix(name: str, matrix: Any) -> Any:
     """Refuse what is not a square matrix of numbers."""
     try:
-        array: Any = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.asarray(matrix)
+        is_sparse = sparse.issparse(matrix)  # apart, or its type is narrowed to one without tocsr
+        array: Any = matrix.tocsr() if is_sparse else np.asarray(matrix)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} is not a matrix of numbers", got=quote(str(error))) from None
     if array.dtype.kind not in "biuf":
