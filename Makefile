@@ -19,7 +19,7 @@ help:
 	@echo "make compare-old  list every difference from version 0.1; ARGUMENTS=--quick for a part of it"
 	@echo "make check        format, lint, types, spelling"
 	@echo "make format       mend format and lint where a tool can"
-	@echo "make bench-NAME   a benchmark, for instance make bench-data"
+	@echo "make bench-NAME   a benchmark, for instance make bench-ground"
 	@echo "make table-NAME   a table of docs/results, for instance make table-intents-mtl; docs/results says which"
 	@echo "make table-pages  make the pages of docs/results again from their JSON files"
 	@echo "make wheel        build the wheel and try it in an empty environment"

@@ -4,7 +4,8 @@
 
 CPU seconds of one thread, best of three. FOLDER is a checkout of version 0.1 (``git worktree add FOLDER
 b918f4f``); without it the column "old" is empty. The ratio is old to new: above 1 is faster than before.
-A part is a module ``benchmarks.ground_NAME`` with a function ``measure(old) -> rows``.
+A part is a module ``benchmarks.ground_NAME`` with a function ``measure(old) -> rows``, and a ``HEADER`` where
+its columns are others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.report import print_table
 
-PARTS = ("data", "encoders", "models", "transfer")
+PARTS = ("data", "encoders", "models", "transfer", "cnn", "static", "accuracy")
+HEADER = ("what", "new", "plain way", "old", "ratio")
 
 
 def main() -> None:
@@ -31,8 +33,8 @@ def main() -> None:
         if name not in PARTS:
             sys.exit(f"There is no part {name!r}; there are {', '.join(PARTS)}.")
         print(f"## {name}\n")
-        rows = import_module(f"benchmarks.ground_{name}").measure(options.old)
-        print_table(["what", "new", "plain way", "old", "ratio"], rows)
+        part = import_module(f"benchmarks.ground_{name}")
+        print_table(getattr(part, "HEADER", HEADER), part.measure(options.old))
 
 
 if __name__ == "__main__":

@@ -125,6 +125,12 @@ def measure(old: Path | None) -> list[list[str]]:
         values = found[way]
         rows.append([f"{way}, 2,000 texts, s", f"{values['many']:.2f}", "", "", ""])
         rows.append([f"{way}, one text, warm, ms", f"{1e3 * values['single']:.2f}", "", "", ""])
+    rows += [
+        [f"{way}, texts a CPU second", f"{N_TEXTS / found[way]['many']:,.0f}", "", "", ""]
+        for way in ("sentence", "static", "multilingual", "both")
+    ]
+    ratio = found["both"]["many"] / new["many"]
+    rows.append(["both, time to that of sentence (at most 1.25)", f"{ratio:.2f}", "", "", ""])
     rows.append(["static, first use, s", f"{found['static']['first']:.1f}", "", "", ""])
     return rows
 

@@ -255,7 +255,7 @@ def measure_plain(problems: Arrays) -> dict[str, float]:
     import torch
     from sklearn.linear_model import LogisticRegression
 
-    from benchmarks.torch_training import ConvolutionModule, train_with_torch
+    from benchmarks.torch_training import encode_with_torch, train_with_torch
     from robusttc.models import ConvolutionLayer, TrainingSettings
 
     torch.set_num_threads(1)
@@ -277,20 +277,12 @@ def measure_plain(problems: Arrays) -> dict[str, float]:
 
     texts = inputs_of(problems, "all", "words")
     layer = ConvolutionLayer.new(texts, settings=settings, generator=np.random.default_rng(0))
-    module = ConvolutionModule(layer, texts.vectors)
-    order = np.argsort(texts.tokens.lengths, kind="stable")
-
-    @torch.inference_mode()
-    def encode() -> None:
-        for start in range(0, len(order), 256):
-            module(*module.take(texts, order[start : start + 256]))
-
     result = {softmax_row(C): cpu_seconds(partial(fit_all, fit, C)) for C in (3.0, 30.0)}
     result[RELU_ROW] = cpu_seconds(lambda: LogisticRegression(max_iter=1000).fit(relu, relu_codes))
     for kind in KINDS:
         seconds = cpu_seconds(partial(train, kind))
         result[f"training step, {kind}, ms"] = 1000 * seconds / count_steps(settings, problems)
-    result[ENCODING_ROW] = cpu_seconds(encode)
+    result[ENCODING_ROW] = cpu_seconds(lambda: encode_with_torch(texts, layer))
     scores = [
         float((fit(number, 3.0).predict(problems[f"{number} valid matrix"]) == valid).mean())
         for number in range(SETS)

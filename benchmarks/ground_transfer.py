@@ -34,24 +34,26 @@ def measure(old: Path | None, n_tasks: int | None = None) -> list[list[str]]:
     n_tasks
         Only the first so many tasks of each set.
     """
+    return [row for name in SETS for row in measure_set(name, "sentence", old, n_tasks)]
+
+
+def measure_set(name: str, encoder: str, old: Path | None, n_tasks: int | None = None) -> list[list[str]]:
+    """Return the rows of one set and one encoder."""
     root = Path(__file__).parent.parent
-    rows = []
-    for name in SETS:
-        with tempfile.TemporaryDirectory() as folder:
-            files = [Path(folder, f"{version}.npz") for version in ("new", "old")]
-            new = run(root / "src", root, name, n_tasks, files[0])
-            before = None if old is None else run(old / "src", root, name, n_tasks, files[1])
-            what = f"full S, {name}" if n_tasks is None else f"S of {n_tasks} tasks, {name}"
-            rows.append(compare(f"{what}, cached vectors, CPU s", "cpu", new, before, has_ratio=True))
-            rows += [compare(f"{what}, {part}", part, new, before) for part in RELIABILITY]
-            if before is not None:
-                one, other = (dict(np.load(file)) for file in files)
-                apart = np.abs(one["score"] - other["score"])
-                n_moved = int(np.count_nonzero(apart > 1e-9))
-                rows.append(
-                    [f"{what}, largest difference to old; above 1e-9", f"{apart.max():.1e}; {n_moved:,}"]
-                )
-                rows[-1] += [""] * 3
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, f"{version}.npz") for version in ("new", "old")]
+        new = run(root / "src", root, name, encoder, n_tasks, files[0])
+        before = None if old is None else run(old / "src", root, name, encoder, n_tasks, files[1])
+        what = f"full S, {name}" if n_tasks is None else f"S of {n_tasks} tasks, {name}"
+        inputs = "cnn" if encoder == "cnn" else "cached vectors"
+        rows = [compare(f"{what}, {inputs}, CPU s", "cpu", new, before, has_ratio=True)]
+        rows += [compare(f"{what}, {part}", part, new, before) for part in RELIABILITY]
+        if before is not None:
+            one, other = (dict(np.load(file)) for file in files)
+            apart = np.abs(one["score"] - other["score"])
+            n_moved = int(np.count_nonzero(apart > 1e-9))
+            rows.append([f"{what}, largest difference to old; above 1e-9", f"{apart.max():.1e}; {n_moved:,}"])
+            rows[-1] += [""] * 3
     return rows
 
 
@@ -64,25 +66,25 @@ def compare(
     return [what, f"{new[part]:.3g}", "", before, ratio]
 
 
-def run(source: Path, root: Path, name: str, n_tasks: int | None, out: Path) -> dict[str, Any]:
+def run(source: Path, root: Path, name: str, encoder: str, n_tasks: int | None, out: Path) -> dict[str, Any]:
     """Measure one version in a process of its own."""
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join([str(source), str(root)])}
-    command = [sys.executable, __file__, name, str(n_tasks or 0), str(out)]
+    command = [sys.executable, __file__, name, encoder, str(n_tasks or 0), str(out)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def measure_here(name: str, n_tasks: int, out: Path) -> dict[str, Any]:
+def measure_here(name: str, encoder: str, n_tasks: int, out: Path) -> dict[str, Any]:
     """Measure a set with the version that is imported, and write its scores."""
     import robusttc as rtc
 
     tasks = rtc.load_tasks(find_data(name))
     tasks = tasks.subset(tasks.names[: n_tasks or len(tasks)])
     few = tasks.subset(tasks.names[:3])
-    rtc.measure_transfer(few, pairs="all")  # loads and compiles
+    rtc.measure_transfer(few, encoder=encoder, pairs="all")  # loads and compiles
     start = time.process_time()
-    scores = rtc.measure_transfer(tasks, pairs="all")
+    scores = rtc.measure_transfer(tasks, encoder=encoder, pairs="all")
     seconds = time.process_time() - start
     np.savez(out, score=scores.score)
     found = scores.reliability()
@@ -91,4 +93,4 @@ def measure_here(name: str, n_tasks: int, out: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     # A process of its own that measures one version: see `run`.
-    print(json.dumps(measure_here(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
+    print(json.dumps(measure_here(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))))

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.kept_vectors import keep_vectors
 from benchmarks.learning_data import Groups, cluster_tasks, load_set, novel_rows, shuffle_groups, targets
 from benchmarks.records import Record, Records, estimate, score_answers, show, show_differences
-from benchmarks.report import SHARED, print_table
-from benchmarks.training import GLOVE
+from benchmarks.report import GLOVE, print_table
 from robusttc import Task, TaskSet
 from robusttc.baselines import (
     FastTextBaseline,
@@ -49,7 +48,7 @@ def ways(
     tuned: Callable[[int], SentenceEncoder] | None,
 ) -> dict[str, Fit]:
     """Give every way of learning by its name, as a function of the seed."""
-    vectors = SHARED / GLOVE if encoder == "cnn" else None
+    vectors = GLOVE if encoder == "cnn" else None
 
     def fewshot(**options: Any) -> ClusterFewShot:
         return ClusterFewShot(encoder, vectors=vectors, **options)

@@ -17,8 +17,7 @@ from benchmarks.learning_data import (
     true_kinds,
 )
 from benchmarks.records import Record, Records, estimate, score_answers, show, show_differences
-from benchmarks.report import SHARED, print_table
-from benchmarks.training import GLOVE
+from benchmarks.report import GLOVE, print_table
 from robusttc import TaskSet
 from robusttc.baselines import HolisticBaseline, LogisticRegressionBaseline, SingleTaskBaseline
 from robusttc.multitask.estimator import ClusterMultiTask
@@ -51,7 +50,7 @@ def ways(
     tasks: TaskSet, encoder: str, groups: Callable[[int], Groups], kinds: Groups | None
 ) -> dict[str, Fit]:
     """Give every way of learning by its name, as a function of the seed."""
-    vectors = SHARED / GLOVE if encoder == "cnn" else None
+    vectors = GLOVE if encoder == "cnn" else None
 
     def clusters(**options: Any) -> ClusterMultiTask:
         return ClusterMultiTask(encoder, vectors=vectors, **options)

@@ -34,8 +34,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from benchmarks.encoding import GLOVE, TorchWay
-from benchmarks.report import SHARED, find_data, print_table
+from benchmarks.report import GLOVE, find_data, print_table
+from benchmarks.torch_training import encode_with_torch
 from robusttc.data import TaskSet, load_tasks
 from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, SentenceEncoder, WordInputs
 from robusttc.models import ConvolutionLayer, DenseLayer
@@ -57,7 +57,7 @@ def make_benchmark_plan(encoder: str, n_bots: int, seed: int) -> TransferPlan:
     tasks = load_tasks(find_data("bots175"))
     chosen = numpy_generator(seed, "matrix benchmark").choice(tasks.names, n_bots, replace=False)
     bots = TaskSet([tasks[name] for name in sorted(str(name) for name in chosen)])
-    frozen: Encoder = CnnEncoder(SHARED / GLOVE) if encoder == "cnn" else SentenceEncoder(device="cpu")
+    frozen: Encoder = CnnEncoder(GLOVE) if encoder == "cnn" else SentenceEncoder(device="cpu")
     prepared = frozen.prepare(bots, splits=("train", "valid"))
     settings = TransferSettings(kind="accuracy")
     return make_plan(bots, prepared, settings=settings, seed=seed)
@@ -77,7 +77,7 @@ def encode_plainly(plan: TransferPlan, model: SourceEncoder) -> Floats:
     """Encode every distinct text the usual way."""
     if isinstance(plan.inputs, WordInputs):
         assert isinstance(model.layer, ConvolutionLayer)
-        return TorchWay(plan.inputs, model.layer).run()
+        return encode_with_torch(plan.inputs, model.layer)
     assert isinstance(plan.inputs, DenseInputs)
     assert isinstance(model.layer, DenseLayer)
     result: Floats = np.maximum(plan.inputs.matrix @ model.layer.weight + model.layer.bias, 0)

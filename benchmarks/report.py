@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+GLOVE = SHARED / "glove.6B.100d.subset.txt.gz"
 
 
 def find_data(name: str) -> Path:

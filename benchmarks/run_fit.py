@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.records import Record, Records
-from benchmarks.report import SHARED, find_data, print_table
+from benchmarks.report import GLOVE, find_data, print_table
 from robusttc.errors import ExitCode
 from robusttc.run.store import RunStore
 
@@ -27,7 +27,7 @@ def measure(records: Records, name: str, encoder: str, folder: Path) -> Record:
 
 def fit(name: str, encoder: str, folder: Path) -> Record:
     """Fit one of the public sets; with ``cnn`` on GloVe vectors."""
-    vectors = SHARED / "glove.6B.100d.subset.txt.gz" if encoder == "cnn" else None
+    vectors = GLOVE if encoder == "cnn" else None
     return fit_file(find_data(name), folder / f"{name}-{encoder}", encoder=encoder, vectors=vectors)
 
 

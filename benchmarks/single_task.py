@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from threadpoolctl import threadpool_limits
 
-from benchmarks.report import SHARED, find_data, print_table
-from benchmarks.training import GLOVE, bootstrap_interval
+from benchmarks.report import GLOVE, find_data, print_table
 from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, PreparedTasks, SentenceEncoder
 from robusttc.models import HEAD_C, TrainingSettings, add_converged_head, fit_softmax, train_single_task
 from robusttc.random import numpy_generator
+from robusttc.stats import Estimate, difference_interval, mean_interval
 from robusttc.transfer import normalise_text
 
 Codes = NDArray[np.int64]
@@ -112,7 +112,7 @@ def measure(
     if n_tasks is not None and n_tasks < len(everything):
         drawn = numpy_generator(0, "single-task benchmark").permutation(everything.names)[:n_tasks]
         tasks = everything.subset(sorted(drawn.tolist()))
-    encoders: dict[str, Encoder] = {"CNN": CnnEncoder(SHARED / GLOVE), "sentence layer": SentenceEncoder()}
+    encoders: dict[str, Encoder] = {"CNN": CnnEncoder(GLOVE), "sentence layer": SentenceEncoder()}
     answers: dict[str, list[Answers]] = {task.name: [] for task in tasks}
     with threadpool_limits(1):
         for kind, encoder in encoders.items():
@@ -150,18 +150,18 @@ def summarise(
         figures[texts] = {
             "n_tasks": len(names),
             "accuracies": accuracies,
-            "means": {
-                way: (float(values.mean()), *bootstrap_interval(values)) for way, values in columns.items()
-            },
+            "means": {way: as_tuple(mean_interval(values)) for way, values in columns.items()},
             "differences": {
-                f"{first} less {second}": (
-                    float((columns[first] - columns[second]).mean()),
-                    *bootstrap_interval(columns[first] - columns[second]),
-                )
+                f"{first} less {second}": as_tuple(difference_interval(columns[first], columns[second]))
                 for first, second in PAIRS
             },
         }
     return figures
+
+
+def as_tuple(figure: Estimate) -> tuple[float, float, float]:
+    """Return the mean and the ends of its interval."""
+    return figure.mean, figure.low, figure.high
 
 
 def show(mean: float, low: float, high: float, *, sign: str = "") -> str:

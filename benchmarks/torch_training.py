@@ -23,6 +23,7 @@ from robusttc.models import (
     layer_from_parameters,
     new_head,
     new_layer,
+    train_model,
 )
 
 Floats = NDArray[np.float32]
@@ -135,6 +136,25 @@ def train_with_torch(
             optimiser.step()
     trained = layer_from_parameters(module.to_parameters(), settings=settings)
     return TrainedModel(trained, to_numpy(head.weight.T), to_numpy(head.bias))
+
+
+@torch.inference_mode()
+def encode_with_torch(inputs: WordInputs, layer: ConvolutionLayer, batch_size: int = 256) -> Floats:
+    """Encode all texts by a convolution, in batches sorted by length."""
+    module = ConvolutionModule(layer, inputs.vectors)
+    order = np.argsort(inputs.tokens.lengths, kind="stable")
+    result = np.empty((len(order), layer.width), dtype=np.float32)
+    for rows in np.split(order, np.arange(batch_size, len(order), batch_size)):
+        result[rows] = module(*module.take(inputs, rows)).numpy()
+    return result
+
+
+def warm_up(inputs: WordInputs) -> None:
+    """Compile what is compiled, and let torch choose its algorithms."""
+    some, codes = inputs.take(np.arange(64) % len(inputs)), np.arange(64) % 2
+    settings = TrainingSettings(epochs=1, min_steps=0)
+    for train in (train_with_torch, train_model):
+        train(some, codes, n_labels=2, settings=settings, generator=np.random.default_rng(0))
 
 
 def pad_rows(tokens: TokenArray, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -13,8 +13,7 @@ import sys
 import time
 
 PARTS = {
-    "encoding": ["benchmarks.encoding"],
-    "training": ["benchmarks.training"],
+    "ground": ["benchmarks.ground"],
     "matrix": ["benchmarks.matrix"],
     "sentences": ["benchmarks.sentences"],
     "whole": ["benchmarks.whole"],

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import SHARED, find_data, print_table
+from benchmarks.report import GLOVE, find_data, print_table
 from robusttc import TaskSet, load_tasks
 from robusttc.random import numpy_generator
 from robusttc.transfer import measure_transfer
@@ -41,7 +41,7 @@ def run_one(set_name: str, encoder: str, n_tasks: int, pairs: str, n_workers: in
     if n_tasks:
         order = numpy_generator(0, "tasks of a benchmark").permutation(len(tasks))[:n_tasks]
         tasks = TaskSet(tasks[tasks.names[place]] for place in sorted(order))
-    vectors = SHARED / "glove.6B.100d.subset.txt.gz" if encoder == "cnn" else None
+    vectors = GLOVE if encoder == "cnn" else None
     start = time.perf_counter()
     scores = measure_transfer(
         tasks,

@@ -15,8 +15,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.paper.kept_scores import find_scores, keep_scores
 from benchmarks.paper.plan import NumberOfClusters, Plan
 from benchmarks.paper.table import Cost, Stopwatch
-from benchmarks.report import SHARED
-from benchmarks.training import GLOVE
+from benchmarks.report import GLOVE
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, measure_transfer
 from robusttc.baselines import AsapBaseline
 from robusttc.encoders import make_encoder
@@ -215,4 +214,4 @@ def name_groups(
 
 def word_vectors(encoder: str) -> Any:
     """Give the file of GloVe vectors for words, and nothing for any other encoder."""
-    return SHARED / GLOVE if encoder == "cnn" else None
+    return GLOVE if encoder == "cnn" else None

@@ -13,9 +13,9 @@ from benchmarks.paper.figure_table import Measured
 from benchmarks.paper.plain_way import PlainWay
 from benchmarks.paper.table import Way
 from benchmarks.planted import Planted, plant
-from benchmarks.report import SHARED
+from benchmarks.report import GLOVE
 from benchmarks.textbook_ialm import textbook_ialm
-from benchmarks.training import GLOVE, warm_up
+from benchmarks.torch_training import warm_up
 from robusttc import TaskSet, complete_similarity, make_planted_tasks, measure_transfer
 from robusttc.clustering import CompletionResult
 from robusttc.encoders import CnnEncoder, WordInputs
@@ -51,7 +51,7 @@ class CostSet:
     @cached_property
     def encoder(self) -> CnnEncoder:
         """The encoder of both ways."""
-        return CnnEncoder(None if self.name == "planted" else SHARED / GLOVE)
+        return CnnEncoder(None if self.name == "planted" else GLOVE)
 
     @cached_property
     def plain(self) -> PlainWay:

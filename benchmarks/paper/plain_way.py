@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.encoding import TorchWay
-from benchmarks.torch_training import ConvolutionModule, train_with_torch
+from benchmarks.torch_training import ConvolutionModule, encode_with_torch, train_with_torch
 from robusttc import TaskSet
 from robusttc.encoders import PreparedTasks, WordInputs
 from robusttc.models import ConvolutionLayer, TrainedModel, TrainingSettings
@@ -141,7 +140,7 @@ class PlainWay:
         layer = self.models[source].layer
         assert isinstance(layer, ConvolutionLayer)
         (train, codes), (valid, truth) = (self.rows_of(target, split) for split in ("train", "valid"))
-        features, held_out = (torch.from_numpy(TorchWay(own, layer).run()) for own in (train, valid))
+        features, held_out = (torch.from_numpy(encode_with_torch(own, layer)) for own in (train, valid))
         labels = torch.from_numpy(codes)
         head = nn.Linear(features.shape[1], len(self.tasks[target].label_names))
         optimiser = torch.optim.Adam(head.parameters(), lr=self.settings.learning_rate)
