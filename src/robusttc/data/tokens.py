@@ -4,8 +4,7 @@ The tokens are exactly those of NLTK's word tokenizer (the one that needs no dow
 NLTK sends some thirty regular expressions over every text. They are local: none looks further than one space,
 except those for the edges of a text (an opening quote at its start, a period or a quote at its end). So a
 text is cut at its spaces into chunks, every distinct chunk is tokenized once, many in one call, and a text is
-put together from the numbers of its chunks. ``python -m benchmarks.ground --only data`` measures the gain (3.6 times on long
-texts) and compares the tokens of every real text.
+put together from the numbers of its chunks (3.6 times as fast on long texts: `benchmarks.ground`).
 """
 
 from __future__ import annotations
