@@ -45,7 +45,7 @@ MAX_SPLITS = 100  # a split is one byte per row
 MAX_HTML_TASKS = 20
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Task:
     """One text-classification task; immutable.
 
@@ -88,6 +88,7 @@ class Task:
     split_names: tuple[str, ...]
     split_codes: NDArray[np.int8]
     may_share: bool
+    _content_hash: str  # once it was asked for
 
     def __init__(
         self,
@@ -133,8 +134,8 @@ class Task:
         return task
 
     def _fill(self, name: str, texts: Iterable[str], *values: Any) -> None:
-        values = (name, tuple(texts), *values)
-        self.__dict__.update(zip((field.name for field in fields(self)), values, strict=True))
+        for field, value in zip(fields(self)[:-1], (name, tuple(texts), *values), strict=True):
+            object.__setattr__(self, field.name, value)
         # A word such as "no" would pass for True, and texts would get where they must not.
         if not isinstance(values[-1], bool):
             got, where = quote(values[-1]), f"task {quote(name)}"
@@ -207,9 +208,11 @@ class Task:
         """Return the same task, from which other tasks may learn or not."""
         return Task.from_codes(*self._columns, may_share)
 
-    @cached_property
+    @property
     def content_hash(self) -> str:
         """SHA-256 over the name, every row in order and `may_share`, the same on every machine."""
+        if hasattr(self, "_content_hash"):
+            return self._content_hash
         digest = hashlib.sha256(b"robusttc-task-1")
         for column in ([self.name], self.texts, self.label_names, self.splits.tolist()):
             encoded = [value.encode() for value in column]
@@ -220,7 +223,8 @@ class Task:
         digest.update(self.label_codes.astype("<i4").tobytes())
         if not self.may_share:
             digest.update(b"may not share")
-        return digest.hexdigest()
+        object.__setattr__(self, "_content_hash", digest.hexdigest())
+        return self._content_hash
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Task):

@@ -58,7 +58,7 @@ def write_tasks(tasks: TaskSet, path: str | Path) -> list[Path]:
         lines = (
             json.dumps({"task": task.name, **row}, ensure_ascii=False) + "\n"
             for task in tasks
-            for row in rows_of(task)
+            for row in rows_of(task, private=False)
         )
         write_file(path, "".join(lines).encode())
         return [path]
@@ -69,14 +69,14 @@ def write_tasks(tasks: TaskSet, path: str | Path) -> list[Path]:
         # Every field in quotes: an unquoted line break or blank would not come back as it was.
         writer = csv.DictWriter(stream, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
         writer.writeheader()
-        writer.writerows(rows_of(task))
+        writer.writerows(rows_of(task, private="false"))
         write_file(files[task.name], stream.getvalue().encode())
     return list(files.values())
 
 
-def rows_of(task: Task) -> Iterator[dict[str, str]]:
-    """Yield the rows of a task by column."""
-    sharing = {} if task.may_share else {"may_share": "false"}
+def rows_of(task: Task, *, private: object) -> Iterator[dict[str, object]]:
+    """Yield the rows of a task by column; `private` is how the format writes that a task may not share."""
+    sharing = {} if task.may_share else {"may_share": private}
     for text, label, split in zip(task.texts, task.labels.tolist(), task.splits.tolist(), strict=True):
         yield {"text": text, "label": label, "split": split, **sharing}
 
