@@ -25,7 +25,6 @@ LAYERS: list[set[str]] = [
     {"models"},
     {"transfer"},
     {"clustering"},
-    {"learning"},
     {"multitask", "fewshot"},
     {"assessing"},
     {"baselines"},

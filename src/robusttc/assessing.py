@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.fewshot.assessment import assess_fewshot
-from robusttc.learning.verdict import Setting, Verdict
+from robusttc.models import Setting, Verdict
 from robusttc.multitask.assessment import assess_multitask
 from robusttc.params import Choice, check_param
 from robusttc.progress import ProgressOption, resolve_progress

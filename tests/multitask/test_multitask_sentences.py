@@ -10,7 +10,7 @@ import pytest
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FineTuningSettings, SentenceEncoder, fine_tuning
-from robusttc.learning.label_words import name_as_text
+from robusttc.models import name_as_text
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
 

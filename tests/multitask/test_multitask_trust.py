@@ -10,10 +10,9 @@ from planted_vectors import make_planted_vectors
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
 from robusttc.errors import UsageError
-from robusttc.learning.scope import auroc
+from robusttc.models import TrustReport, auroc
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.multitask.trust import TrustReport
 from robusttc.multitask.trusting import cluster_temperatures
 
 QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=40, head_c=3.0, share_labels=False)

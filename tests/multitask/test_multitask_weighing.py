@@ -10,10 +10,10 @@ from planted_vectors import make_planted_vectors
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, FeatureEncoder
 from robusttc.errors import DataError
-from robusttc.learning.familiar import FamiliarTexts
 from robusttc.multitask.assessment import assess_multitask
 from robusttc.multitask.choosing import choose, has_clusters
 from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask.familiar import FamiliarTexts
 from robusttc.multitask.joint import TaskPart, train_jointly
 from robusttc.multitask.label_sharing import label_groups
 from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold

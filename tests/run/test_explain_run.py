@@ -15,8 +15,8 @@ import tiny_run
 from robusttc.cli.explain import explain
 from robusttc.data import Task
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
-from robusttc.learning.folds import deal_folds
 from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask.folds import deal_folds
 from robusttc.run.explain import blaming
 from robusttc.run.explain.explaining import explain_task, read_table
 from robusttc.run.explain.held_out_answers import predict_out_of_fold

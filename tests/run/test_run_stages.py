@@ -79,7 +79,7 @@ def test_a_tuned_encoder_is_made_in_the_first_stage(monkeypatch: pytest.MonkeyPa
         tuned.append(tasks.names)
         return encoder
 
-    monkeypatch.setattr(stages, "tune_encoder", tune)
+    monkeypatch.setattr(stages, "fine_tune_on_tasks", tune)
     chosen = FitConfiguration(model=str(tiny_run.tiny_model()), tune="encoder", device="cpu")
     tasks = load_tasks(tiny_run.good_tasks()).keep_private(["task 3"])
     with RunStore.create(tmp_path / "run", Identity({}, tasks.content_hashes, {})) as store:

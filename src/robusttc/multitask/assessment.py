@@ -10,10 +10,7 @@ from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.errors import DataError
 from robusttc.jobs import Runner
-from robusttc.learning.bench import Bench
-from robusttc.learning.groups import check_groups
-from robusttc.learning.one_bar import OneBar
-from robusttc.learning.verdict import Verdict
+from robusttc.models import TrainingJobs, Verdict, check_clusters
 from robusttc.multitask.choosing import choose
 from robusttc.multitask.counting import count_models
 from robusttc.multitask.out_of_fold import OutOfFold
@@ -61,7 +58,7 @@ def assess_multitask(
     False
     """
     check_learnable(tasks)
-    by_name = dict(zip(tasks.names, check_groups(tasks, labels).tolist(), strict=True))
+    by_name = dict(zip(tasks.names, check_clusters(tasks, labels).tolist(), strict=True))
     data = prepare_tasks(tasks, encoder, by_name, progress=progress)
     if data.prepared is None or len(data.tasks) < 2:
         raise DataError(
@@ -69,13 +66,8 @@ def assess_multitask(
             got=f"{len(data.tasks):,} tasks that may share",
             expected="at least two",
         )
-    bar = OneBar(
-        progress,
-        STAGE,
-        count_models(data.labels, strategy="blend", clusters="auto", n_folds=n_folds, n_random=n_random),
-        "models",
-    )
-    with Bench(STAGE, runner, bar) as bench:
+    total = count_models(data.labels, strategy="blend", clusters="auto", n_folds=n_folds, n_random=n_random)
+    with TrainingJobs(STAGE, runner, progress=progress, total=total) as bench:
         rows = OutOfFold(
             data.tasks,
             data.prepared,
@@ -86,5 +78,5 @@ def assess_multitask(
             bench=bench,
         )
         verdict = choose(rows, data.labels, clusters="auto", n_random=n_random, seed=seed).verdict
-    bar.finish()
+        bench.finish()
     return verdict

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.groups import random_groups_like
-from robusttc.learning.verdict import Verdict, make_verdict
+from robusttc.models import Verdict, make_verdict, random_clusters_like
 from robusttc.multitask.label_power import choose_power, tilt
 from robusttc.multitask.out_of_fold import ClusterModels, OutOfFold, Table, Wanted
 from robusttc.multitask.weighing import Weights, learn, mix
@@ -183,7 +182,7 @@ def choose_start(
 def draw_clusters(labels: Mapping[str, int], seed: int, draw: int) -> dict[str, int]:
     """Draw random clusters of the same sizes."""
     names = sorted(labels)
-    drawn = random_groups_like([labels[name] for name in names], seed, draw)
+    drawn = random_clusters_like([labels[name] for name in names], seed, draw)
     return dict(zip(names, drawn.tolist(), strict=True))
 
 

@@ -14,13 +14,16 @@ from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
-from robusttc.learning.answers import check_threshold, pick_labels
-from robusttc.learning.bench import Bench
-from robusttc.learning.groups import check_groups
-from robusttc.learning.label_words import name_as_text
-from robusttc.learning.one_bar import OneBar
-from robusttc.learning.tuned_encoder import tune_encoder
-from robusttc.learning.verdict import Verdict
+from robusttc.models import (
+    TrainingJobs,
+    TrustReport,
+    Verdict,
+    check_clusters,
+    check_threshold,
+    fine_tune_on_tasks,
+    name_as_text,
+    pick_labels,
+)
 from robusttc.multitask.components import COMPONENTS
 from robusttc.multitask.counting import count_models
 from robusttc.multitask.fitting import count_own_units, fit_blend, fit_paper
@@ -30,7 +33,7 @@ from robusttc.multitask.serving import Serving
 from robusttc.multitask.settings import MultiTaskSettings, default_settings, paper_settings
 from robusttc.multitask.task_rows import check_learnable
 from robusttc.multitask.training_data import TrainingData, prepare_tasks
-from robusttc.multitask.trust import TrustReport, look_at_trust
+from robusttc.multitask.trust import look_at_trust
 from robusttc.multitask.units import STAGE
 from robusttc.params import Choice, check_param
 from robusttc.progress import Progress, ProgressOption, resolve_progress
@@ -86,7 +89,7 @@ class ClusterMultiTask:
     labels_ : array of int
         The cluster of every task; -1 for tasks in none, and for those that may not share.
     weights_ : dict
-        The weight of ``own``, ``shared`` and ``cluster`` model; see `robusttc.learning.blending`.
+        The weight of ``own``, ``shared`` and ``cluster`` model; see `robusttc.models.blending`.
     familiar_weights_ : dict
         The same for texts that another task has among its training texts.
     label_power_ : float
@@ -186,7 +189,7 @@ class ClusterMultiTask:
         self._check(tasks)
         check_learnable(tasks)
         seed = run_seed(self.random_state)
-        numbers = None if labels is None else check_groups(tasks, labels)
+        numbers = None if labels is None else check_clusters(tasks, labels)
         by_name = None if numbers is None else dict(zip(tasks.names, numbers.tolist(), strict=True))
         with threadpool_limits(1):
             encoder = self._make_encoder(tasks, seed, progress)
@@ -202,8 +205,7 @@ class ClusterMultiTask:
                 n_random=self.n_random,
             )
             n_units = n_models + count_own_units(data, strategy=self.strategy, n_folds=n_folds)
-            bar = OneBar(progress, STAGE, n_units, "models")
-            with Bench(STAGE, runner, bar) as bench:
+            with TrainingJobs(STAGE, runner, progress=progress, total=n_units) as bench:
                 if self.strategy == "paper":
                     choice = None
                     serving = fit_paper(tasks, data, encoder, settings=settings, seed=seed, bench=bench)
@@ -219,7 +221,7 @@ class ClusterMultiTask:
                         seed=seed,
                         bench=bench,
                     )
-            bar.finish()
+                bench.finish()
             trust = look_at_trust(serving, data, choice, seed=seed)
         self._data: TrainingData | None = data
         has_valid = {
@@ -420,5 +422,5 @@ class ClusterMultiTask:
             return encoder
         from robusttc.encoders import PairedEncoder
 
-        tuned = tune_encoder(encoder, tasks, seed=seed, label_texts=name_as_text, progress=progress)
+        tuned = fine_tune_on_tasks(encoder, tasks, seed=seed, label_texts=name_as_text, progress=progress)
         return PairedEncoder(encoder, tuned)

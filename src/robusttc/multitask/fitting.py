@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.jobs import Result
-from robusttc.learning.bench import Bench, need, warn_of_tasks
+from robusttc.models import TrainingJobs, require_result, warn_about_tasks
 from robusttc.multitask.choosing import Choice, choose, has_clusters
 from robusttc.multitask.components import COMPONENTS, blank_own
 from robusttc.multitask.label_power import find_offsets
-from robusttc.multitask.out_of_fold import OutOfFold, cluster_members
+from robusttc.multitask.out_of_fold import OutOfFold, clusters_of_two
 from robusttc.multitask.serving import CLUSTER_ONLY, OWN_ONLY, Serving
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.training import shared_or_none, train_all
@@ -59,7 +59,7 @@ def fit_paper(
     *,
     settings: MultiTaskSettings,
     seed: int,
-    bench: Bench,
+    bench: TrainingJobs,
 ) -> Serving:
     """Train as Algorithm 2 says: a cluster has one shared layer and one classifier a task, from scratch.
 
@@ -72,7 +72,7 @@ def fit_paper(
     options = {"stop_early": True, "keeps": "model"}
     clusters = {
         cluster: JointOrder(WHOLE, names, "cluster", **options)  # type: ignore[arg-type]
-        for cluster, names in cluster_members(data.parts, labels).items()
+        for cluster, names in clusters_of_two(data.parts, labels).items()
     }
     alone = {
         name: JointOrder(round_of(data, name), (name,), "cluster", **options)  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ def fit_paper(
     made = {cluster: shared_or_none(trained.joint[order]) for cluster, order in clusters.items()}
     serving.clusters = {cluster: model for cluster, model in made.items() if model is not None}
     lost = [name for cluster, order in clusters.items() if made[cluster] is None for name in order.names]
-    warn_of_tasks("the models of some clusters could not be trained; their tasks are trained alone", lost)
+    warn_about_tasks("the models of some clusters could not be trained; their tasks are trained alone", lost)
     trained.joint |= train_all(bench, material, [alone[name] for name in lost]).joint
     for name, task in serving.tasks.items():
         is_served = task.may_share and task.cluster in serving.clusters
@@ -111,7 +111,7 @@ def fit_blend(
     n_folds: int | None,
     n_random: int,
     seed: int,
-    bench: Bench,
+    bench: TrainingJobs,
 ) -> tuple[Serving, Choice | None]:
     """Decide on out-of-fold predictions what serves, and train that on all training rows.
 
@@ -154,7 +154,7 @@ def train_served(
     *,
     settings: MultiTaskSettings,
     seed: int,
-    bench: Bench,
+    bench: TrainingJobs,
 ) -> None:
     """Train the models that have a weight, and those that others start from."""
     shared: JointOrder | None = None
@@ -167,7 +167,7 @@ def train_served(
         assert data.labels is not None  # noqa: S101 - else clusters would not serve
         clusters = {
             cluster: JointOrder(WHOLE, names, "cluster", from_start=from_shared, keeps="model")
-            for cluster, names in cluster_members(data.parts, data.labels).items()
+            for cluster, names in clusters_of_two(data.parts, data.labels).items()
         }
     wanted = [
         name
@@ -178,7 +178,7 @@ def train_served(
     first = [*([shared] if shared is not None else []), *([] if from_shared else clusters.values())]
     trained = train_all(bench, material, first, own_orders(data, wanted))
     if shared is not None:
-        start = need("the model of all tasks", joint_unit(material, shared), trained.joint[shared])
+        start = require_result("the model of all tasks", joint_unit(material, shared), trained.joint[shared])
         if serves_shared:
             serving.shared = shared_from(start)
         if from_shared and clusters:
@@ -187,7 +187,7 @@ def train_served(
     made = {cluster: shared_or_none(trained.joint[order]) for cluster, order in clusters.items()}
     serving.clusters = {cluster: model for cluster, model in made.items() if model is not None}
     lost = [name for cluster, order in clusters.items() if made[cluster] is None for name in order.names]
-    warn_of_tasks("the models of some clusters could not be trained; own models serve their tasks", lost)
+    warn_about_tasks("the models of some clusters could not be trained; own models serve their tasks", lost)
     late = own_orders(data, set(lost) - set(wanted))
     trained.own_models |= train_all(bench, material, [], late).own_models
     needed = set(wanted) | set(lost)
@@ -214,7 +214,7 @@ def set_blanks(serving: Serving, data: TrainingData, names: Iterable[str]) -> No
     for name in without:
         prepared, part = data.round_of(name)
         serving.own[name] = blank_own(prepared.inputs, part.n_labels)
-    warn_of_tasks("own models of some tasks could not be trained; they have no opinion", without)
+    warn_about_tasks("own models of some tasks could not be trained; they have no opinion", without)
 
 
 def count_own_units(data: TrainingData, *, strategy: str, n_folds: int | None) -> int:

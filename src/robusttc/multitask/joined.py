@@ -15,7 +15,7 @@ from robusttc.data import Vocabulary
 from robusttc.encoders import Encoder, WordEncoder, load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
 from robusttc.jobs import Result
-from robusttc.learning.model_files import read_model_folder, write_model_folder
+from robusttc.models import read_model_folder, write_model_folder
 from robusttc.multitask.components import OwnModel, Shared, describe_own, own_from_description
 from robusttc.multitask.joining import joined, with_words
 from robusttc.multitask.new_heads import Head
@@ -126,7 +126,7 @@ def serve_joined(base: Serving, later: JoinedTask) -> Serving:
 
 
 def save_joined(later: JoinedTask, folder: str | PathLike[str], *, base: str) -> None:
-    """Write all of it; see `robusttc.learning.model_files.write_model_folder`.
+    """Write all of it; see `robusttc.models.write_model_folder`.
 
     Parameters
     ----------

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
 from robusttc.jobs import Job, Result
-from robusttc.learning.bench import name_tasks
-from robusttc.learning.folds import deal_folds
-from robusttc.models import ConvolutionLayer
+from robusttc.models import ConvolutionLayer, name_tasks
 from robusttc.multitask.components import OwnModel, Shared, describe_own, fit_own, train_copies
+from robusttc.multitask.folds import deal_folds
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.new_heads import Head, HeadRows, first_head, train_head
 from robusttc.multitask.settings import MultiTaskSettings

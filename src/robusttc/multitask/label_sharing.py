@@ -13,30 +13,16 @@ than sharing the encoder.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.label_words import label_words
-from robusttc.models import Adam, Heads, RowGradients, compiled
+from robusttc.models import Adam, Heads, RowGradients, compiled, label_key
 
-__all__ = ["SharedLabels", "label_groups", "label_key"]
+__all__ = ["SharedLabels", "label_groups"]
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
-
-
-@lru_cache(maxsize=2**16)
-def label_key(name: str) -> str:
-    """Give what labels of the same name have in common: their words, or, without words, their characters.
-
-    >>> label_key("ThankYou"), label_key("-1")
-    ('thank you', '-1')
-    """
-    key = label_words(name).lower() or name
-    # Signs carry no word, and tell -1 from 1.
-    return key if any(sign.isalpha() for sign in key) else name
 
 
 def label_groups(label_names: Sequence[str]) -> Numbers:

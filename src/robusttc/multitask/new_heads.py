@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.models import Adam, fit_softmax, head_gradients, new_head
-from robusttc.multitask.label_sharing import label_key
+from robusttc.models import Adam, fit_softmax, head_gradients, label_key, new_head
 from robusttc.multitask.sampling import draw_rows, expected_counts
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel, score

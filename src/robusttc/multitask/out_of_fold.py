@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from robusttc.data import TaskSet
 from robusttc.encoders import PreparedTasks
 from robusttc.jobs import Result
-from robusttc.learning.bench import Bench, need, warn_of_tasks
-from robusttc.learning.familiar import FamiliarTexts
-from robusttc.learning.groups import members
+from robusttc.models import TrainingJobs, cluster_members, require_result, warn_about_tasks
+from robusttc.multitask.familiar import FamiliarTexts
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.label_power import shares_by_fold
 from robusttc.multitask.settings import MultiTaskSettings
@@ -32,7 +31,7 @@ from robusttc.multitask.units import (
     joint_unit,
 )
 
-__all__ = ["ClusterModels", "Fold", "HeldOut", "OutOfFold", "cluster_members"]
+__all__ = ["ClusterModels", "Fold", "HeldOut", "OutOfFold", "clusters_of_two"]
 
 Numbers = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
@@ -88,16 +87,16 @@ class ClusterModels:
 Wanted = Literal["own", "shared"] | ClusterModels
 
 
-def cluster_members(names: Iterable[str], labels: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+def clusters_of_two(names: Iterable[str], labels: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
     """Give the tasks of every cluster of at least two, in the order of their names.
 
     Examples
     --------
-    >>> cluster_members(["b", "a", "c"], {"a": 4, "b": 4, "c": 1})
+    >>> clusters_of_two(["b", "a", "c"], {"a": 4, "b": 4, "c": 1})
     {4: ('a', 'b')}
     """
     ordered = sorted(names)
-    found = members(ordered, [labels[name] for name in ordered])
+    found = cluster_members(ordered, [labels[name] for name in ordered])
     return {cluster: own for cluster, own in found.items() if len(own) > 1}
 
 
@@ -133,9 +132,9 @@ class OutOfFold:
         seed: int,
         familiar: FamiliarTexts | None = None,
         keeps_start: bool = True,
-        bench: Bench | None = None,
+        bench: TrainingJobs | None = None,
     ) -> None:
-        self.bench = bench or Bench(STAGE)
+        self.bench = bench or TrainingJobs(STAGE)
         if n_folds is None:
             whole = {task.name: make_part(task, prepared) for task in tasks}
             self.folds = [Fold(0, whole, {task.name: task.rows("valid") for task in tasks})]
@@ -222,7 +221,7 @@ class OutOfFold:
         for fold in self.folds:
             order = self.shared_order(fold)
             unit = joint_unit(self.material, order)
-            starts[fold.place] = need("the model of all tasks", unit, trained.joint[order])
+            starts[fold.place] = require_result("the model of all tasks", unit, trained.joint[order])
         if self.keeps_start:
             self.material = with_starts(self.material, starts)
 
@@ -244,7 +243,7 @@ class OutOfFold:
         """
         return {
             cluster: JointOrder(fold.place, names, "cluster", from_start=wanted.from_shared)
-            for cluster, names in cluster_members(fold.parts, wanted.labels).items()
+            for cluster, names in clusters_of_two(fold.parts, wanted.labels).items()
         }
 
     def note_failures(self, own: Sequence[OwnOrder]) -> None:
@@ -257,7 +256,7 @@ class OutOfFold:
                     failed.append(name)
                     shape = (len(own_round.asked[name]), own_round.parts[name].n_labels)
                     self._own[order.round, name] = np.full(shape, 1 / shape[1])
-        warn_of_tasks("own models of some tasks could not be trained in some folds", failed)
+        warn_about_tasks("own models of some tasks could not be trained in some folds", failed)
 
     def gather(self, wanted: Wanted) -> Table:
         """Put the answers of all folds together, task by task."""

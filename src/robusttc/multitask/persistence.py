@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 
 from robusttc.encoders import load_encoder
 from robusttc.errors import RobustTCError, StoreError, quote
-from robusttc.learning.familiar import FamiliarTexts
-from robusttc.learning.model_files import read_model_folder, write_model_folder
-from robusttc.learning.scope import ScopeModel
-from robusttc.learning.verdict import Verdict
+from robusttc.models import ScopeModel, TrustReport, Verdict, read_model_folder, write_model_folder
 from robusttc.multitask.choosing import Choice
 from robusttc.multitask.components import Shared, describe_own, own_from_description
+from robusttc.multitask.familiar import FamiliarTexts
 from robusttc.multitask.serving import CLUSTER_ONLY, OWN_ONLY, ServedTask, Serving
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.multitask.shared_model import SharedModel
-from robusttc.multitask.trust import TrustReport
 from robusttc.multitask.weighing import Weights
 from robusttc.stats import Estimate
 
@@ -105,7 +102,7 @@ class Fitted:
 
 
 def save_fitted(fitted: Fitted, folder: str | PathLike[str]) -> None:
-    """Write all of it; see `robusttc.learning.model_files.write_model_folder`."""
+    """Write all of it; see `robusttc.models.write_model_folder`."""
     serving = fitted.serving
     arrays: Arrays = {}
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from robusttc.jobs import Result, Runner
-from robusttc.learning.bench import Bench, warn_of_tasks
-from robusttc.learning.one_bar import OneBar
+from robusttc.models import TrainingJobs, warn_about_tasks
 from robusttc.multitask.culprits import Culprit, FoldParts, Found, estimate_culprits, mates_of
 from robusttc.multitask.persistence import Fitted
 from robusttc.multitask.training import train_all
@@ -49,8 +48,7 @@ def retrain_culprits(
         for without, others in cases.items()
     }
     distinct = dict.fromkeys(order for several in orders.values() for order in several)
-    bar = OneBar(progress, "culprits", len(distinct), "models")
-    with Bench(STAGE, runner, bar) as bench:
+    with TrainingJobs(STAGE, runner, progress=progress, total=len(distinct)) as bench:
         trained = train_all(bench, material, distinct).joint
     found: Found = {}
     for name, cases in beside.items():
@@ -65,7 +63,7 @@ def retrain_culprits(
             sorted((one for one in blamed if one.blame > 0), key=lambda one: (-one.blame, one.name))
         )
     lost = {name for order, payload in trained.items() if payload is None for name in order.names}
-    warn_of_tasks("culprits were not looked for among all mates; models failed with", lost)
+    warn_about_tasks("culprits were not looked for among all mates; models failed with", lost)
     return found
 
 

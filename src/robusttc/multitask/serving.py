@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from robusttc.encoders import DenseInputs, Encoder, FrozenInputs
 from robusttc.errors import UnknownTaskError
-from robusttc.learning.calibration import sharpen
-from robusttc.learning.familiar import FamiliarTexts
-from robusttc.learning.scope import ScopeModel
-from robusttc.models import TrainedModel
+from robusttc.models import ScopeModel, TrainedModel, apply_temperature
 from robusttc.multitask.components import COMPONENTS, OwnModel, Shared
+from robusttc.multitask.familiar import FamiliarTexts
 from robusttc.multitask.label_power import tilt
 from robusttc.multitask.weighing import Weights, weigh
 
@@ -159,7 +157,7 @@ class Serving:
         self, name: str, inputs: FrozenInputs, familiar: NDArray[np.bool_] | None = None
     ) -> Probabilities:
         """Give the probability of every label of a task for every item; see `raw_probabilities`."""
-        return sharpen(self.raw_probabilities(name, inputs, familiar), self.find(name).temperature)
+        return apply_temperature(self.raw_probabilities(name, inputs, familiar), self.find(name).temperature)
 
     def represent(self, name: str, inputs: FrozenInputs) -> Floats:
         """Give what the out-of-scope score compares: the vectors themselves, or of words a representation."""
@@ -187,5 +185,5 @@ class Serving:
             What that gave.
         """
         assert self.scope is not None  # noqa: S101 - the estimator has asked
-        confidence = probabilities.max(axis=1, initial=0.0)
-        return self.scope.score(self.references[name], self.represent(name, inputs), confidence)
+        del probabilities
+        return self.scope.score(self.references[name], self.represent(name, inputs))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import PreparedTasks
 from robusttc.errors import DataError, quote
-from robusttc.learning.folds import deal_folds
+from robusttc.multitask.folds import deal_folds
 from robusttc.multitask.joint import TaskPart
 
 __all__ = ["check_learnable", "deal_all_folds", "make_part", "make_parts"]
@@ -64,5 +64,5 @@ def make_parts(tasks: TaskSet, prepared: PreparedTasks) -> dict[str, TaskPart]:
 
 
 def deal_all_folds(tasks: TaskSet, n_folds: int, seed: int) -> Mapping[str, Numbers]:
-    """Give the fold of every row of every task; see `robusttc.learning.folds.deal_folds`."""
+    """Give the fold of every row of every task; see `robusttc.multitask.folds.deal_folds`."""
     return {task.name: deal_folds(task, n_folds, seed) for task in tasks}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.jobs import Result
-from robusttc.learning.bench import Bench
+from robusttc.models import TrainingJobs
 from robusttc.multitask.components import OwnModel, Shared
 from robusttc.multitask.units import (
     JointOrder,
@@ -51,19 +51,19 @@ class Trained:
 
 
 def train_all(
-    bench: Bench, material: Material, joint: Iterable[JointOrder], own: Iterable[OwnOrder] = ()
+    jobs: TrainingJobs, material: Material, joint: Iterable[JointOrder], own: Iterable[OwnOrder] = ()
 ) -> Trained:
     """Let all of these be trained, in one go.
 
     A batch of own models that could not be done is tried again task by task, so that one bad task does not
     take the others with it.
     """
-    bench.lay_out(material)
+    jobs.set_inputs(material)
     # The longest first, so that nobody waits for it in the end.
     ordered = sorted(dict.fromkeys(joint), key=lambda order: -count_rows(material, order))
     batches = list(dict.fromkeys(own))
     units = [joint_unit(material, order) for order in ordered]
-    results = bench.do([*units, *(own_unit(material, order) for order in batches)])
+    results = jobs.run([*units, *(own_unit(material, order) for order in batches)])
     trained = Trained(dict(zip(ordered, results[: len(ordered)], strict=True)))
     again: list[OwnOrder] = []
     for order, payload in zip(batches, results[len(ordered) :], strict=True):
@@ -71,7 +71,7 @@ def train_all(
             trained.add_own(order, payload)
         elif len(order.names) > 1:
             again += [OwnOrder(order.round, (name,), order.keeps) for name in order.names]
-    for order, payload in zip(again, bench.do([own_unit(material, one) for one in again]), strict=True):
+    for order, payload in zip(again, jobs.run([own_unit(material, one) for one in again]), strict=True):
         if payload is not None:
             trained.add_own(order, payload)
     return trained

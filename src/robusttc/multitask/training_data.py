@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, FeatureEncoder, PreparedTasks, WordEncoder
-from robusttc.learning.familiar import FamiliarTexts
+from robusttc.multitask.familiar import FamiliarTexts
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.serving import OWN_ONLY, ServedTask, Serving
 from robusttc.multitask.task_rows import make_parts

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.calibration import fit_temperature, sharpen
-from robusttc.learning.scope import ScopeExample, fit_scope
+from robusttc.models import ScopeExample, apply_temperature, fit_scope, fit_temperature
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.serving import Serving
 from robusttc.multitask.training_data import TrainingData
@@ -119,12 +118,9 @@ def learn_scope(serving: Serving, data: TrainingData, *, seed: int) -> dict[str,
         outside = numpy_generator(seed, "outside", [name]).permutation(outside)[:MAX_OUTSIDE]
         taken = inputs.take(np.concatenate([part.valid_items, outside]))
         is_outside = np.arange(len(taken)) >= len(part.valid_items)
-        familiar = data.valid_familiar(name)
-        flags = None if familiar is None else np.concatenate([familiar, np.zeros(len(outside), np.bool_)])
         examples[name] = ScopeExample(
             serving.references[name],
             serving.represent(name, taken),
-            serving.probabilities(name, taken, flags).max(axis=1),
             is_outside,
         )
     if examples:
@@ -151,4 +147,4 @@ def draw_references(part: TaskPart, seed: int) -> Numbers:
 
 def calibrated(rows: Rows, temperature: float) -> Rows:
     """Give the rows with a temperature applied."""
-    return sharpen(rows[0], temperature), rows[1]
+    return apply_temperature(rows[0], temperature), rows[1]

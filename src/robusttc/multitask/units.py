@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.jobs import Job, Result
-from robusttc.learning.bench import name_tasks
+from robusttc.models import name_tasks
 from robusttc.multitask.components import (
     OwnModel,
     Shared,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.learning.blending import blend, learn_weights
+from robusttc.models import blend, learn_weights
 
 __all__ = ["FEWEST_FAMILIAR", "Weights", "learn", "mix", "weigh"]
 
@@ -26,7 +26,7 @@ FEWEST_FAMILIAR = 200
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One weight a component, for new texts and for familiar ones; see `robusttc.learning.blending`."""
+    """One weight a component, for new texts and for familiar ones; see `robusttc.models.blending`."""
 
     new: tuple[float, ...]
     familiar: tuple[float, ...]

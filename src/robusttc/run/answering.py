@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robusttc.errors import UsageError
 from robusttc.fewshot.model import FewShotModel
-from robusttc.learning.answers import check_threshold, pick_labels
+from robusttc.models import check_threshold, pick_labels
 from robusttc.multitask.estimator import ClusterMultiTask
 
 __all__ = ["Answer", "Answers", "answer_adapted", "answer_learned"]

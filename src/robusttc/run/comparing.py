@@ -10,8 +10,7 @@ from typing import Literal
 from robusttc.data import TaskSet
 from robusttc.errors import DoubtWarning, WorkError
 from robusttc.jobs import Runner
-from robusttc.learning.bench import Bench
-from robusttc.learning.one_bar import OneBar
+from robusttc.models import TrainingJobs
 from robusttc.multitask.choosing import has_clusters
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.fitting import WHOLE, make_material, own_orders
@@ -101,7 +100,7 @@ def with_missing(estimator: ClusterMultiTask, runner: Runner, progress: Progress
     shared = JointOrder(WHOLE, tuple(sorted(data.parts)), "shared", keeps="model")
     joint = [shared] if serving.shared is None and len(data.parts) > 1 else []
     own = own_orders(data, set(serving.tasks) - set(serving.own))
-    with Bench(LEARNING, runner, OneBar(progress, LEARNING, len(joint) + len(own), "models")) as bench:
+    with TrainingJobs(LEARNING, runner, progress=progress, total=len(joint) + len(own)) as bench:
         trained = train_all(bench, material, joint, own)
     return dataclasses.replace(
         serving,

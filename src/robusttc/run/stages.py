@@ -24,8 +24,7 @@ from robusttc.encoders import DenseInputs, Encoder, distinct_texts, encode_with,
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.jobs import Runner
-from robusttc.learning.label_words import name_as_text
-from robusttc.learning.tuned_encoder import tune_encoder
+from robusttc.models import fine_tune_on_tasks, name_as_text
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.run.comparing import compare_models
@@ -135,7 +134,7 @@ class Stages:
                 encode_texts(self.runner, encoder, tasks, progress)
             if chosen.tune == "encoder" and len(tasks.shareable()):
                 # It keeps itself, so the estimators find it; here it has a stage to show for it.
-                tuned = tune_encoder(
+                tuned = fine_tune_on_tasks(
                     encoder,
                     tasks.shareable(),
                     seed=chosen.seed,

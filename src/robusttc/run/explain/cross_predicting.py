@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
-from robusttc.learning.scope import N_NEIGHBOURS, normalise
-from robusttc.models import multiply_rows
+from robusttc.models import N_NEIGHBOURS, multiply_rows, to_unit_length
 from robusttc.multitask.components import OwnModel
 from robusttc.run.explain.conflicting import CommonText
 from robusttc.run.explain.corresponding import CrossTables
@@ -141,7 +140,7 @@ def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, mode
     model
         The task's own model.
     """
-    directions = normalise(np.asarray(representation, dtype=np.float64))
+    directions = to_unit_length(np.asarray(representation, dtype=np.float64))
     held = np.flatnonzero(texts.is_held)
     sure = np.inf
     if len(held):

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs, FrozenInputs
-from robusttc.learning.folds import deal_folds
 from robusttc.multitask.components import fit_own
+from robusttc.multitask.folds import deal_folds
 from robusttc.multitask.joint import TaskPart
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.run.answering import Answers

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, WordEncoder
 from robusttc.jobs import Result, Runner
-from robusttc.learning.bench import warn_of_tasks
+from robusttc.models import warn_about_tasks
 from robusttc.multitask.deciding_join import expected_gain, pays, usable_weights, weigh_kinds
 from robusttc.multitask.joined import JoinedTask, longer_reader, parts_of, serve_joined
 from robusttc.multitask.joining import STAGE, JoinMaterial, NewTask, join_unit, lay_out_task
@@ -126,7 +126,7 @@ def join_all(
     finally:
         runner.release(handle)
     done = dict(zip(new, payloads, strict=True))
-    warn_of_tasks(
+    warn_about_tasks(
         "models of new tasks could not be trained", [name for name, one in done.items() if one is None]
     )
     with threadpool_limits(1):

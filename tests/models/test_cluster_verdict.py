@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robusttc.errors import DataError, UsageError
-from robusttc.learning.verdict import Verdict, make_verdict
+from robusttc.models import Verdict, make_verdict
 
 
 def draw(
@@ -106,12 +106,12 @@ def test_damaged_verdicts_are_refused(change: Any) -> None:
     good = make_verdict("fewshot", cluster=[0.5] * 6, shared=[0.4] * 6).to_dict()
     with pytest.raises(DataError, match=f"{next(iter(change))}: a verdict cannot be read"):
         Verdict.from_dict({**good, **change})
-    with pytest.raises(UsageError, match="setting is unknown"):
+    with pytest.raises(UsageError, match="setting cannot be used"):
         Verdict.from_dict({**good, "setting": "zeroshot"})
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(UsageError, match=r"'mtl'.*multitask or fewshot"):
+    with pytest.raises(UsageError, match=r"'mtl'.*'multitask' or 'fewshot'"):
         make_verdict("mtl", cluster=[0.5], shared=[0.5])
     with pytest.raises(UsageError, match="not of the same tasks"):
         make_verdict("fewshot", cluster=[0.5], shared=[0.5, 0.6])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from robusttc.learning.label_words import carries_words, label_words
+from robusttc.models import carries_words, label_words
 
 
 @pytest.mark.parametrize(

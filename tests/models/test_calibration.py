@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from robusttc.errors import DataError, UsageError
-from robusttc.learning.calibration import (
-    coverage_at,
-    expected_calibration_error,
-    fit_temperature,
-    sharpen,
-)
+from robusttc.models import apply_temperature, coverage_at, expected_calibration_error, fit_temperature
 
 Table = NDArray[np.float64]
 
@@ -109,7 +104,7 @@ def test_what_cannot_be_used_is_refused(tables: Any, codes: Any, error: Any) -> 
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 20.0), st.floats(0.01, 3.0))
 def test_sharpening_keeps_the_first_choice(seed: int, temperature: float, spread: float) -> None:
     table = np.random.default_rng(seed).dirichlet(np.full(5, spread), 20)
-    sharp = sharpen(table, temperature)
+    sharp = apply_temperature(table, temperature)
     assert np.array_equal(sharp.argmax(axis=1), table.argmax(axis=1))
     assert sharp.sum(axis=1) == pytest.approx(1.0)
 
@@ -118,27 +113,27 @@ def test_a_lead_of_one_bit_stays_a_lead() -> None:
     even = np.full((1, 3), 1 / 3)
     even[0, 2] = np.nextafter(1 / 3, 1)
     for temperature in (0.05, 0.7, 3.0, 20.0):
-        assert sharpen(even, temperature).argmax() == 2
+        assert apply_temperature(even, temperature).argmax() == 2
 
 
 def test_sharpening_by_hand() -> None:
     table = np.array([[0.64, 0.32, 0.04], [1.0, 0.0, 0.0]])
-    assert sharpen(table, 2.0)[0] == pytest.approx(np.sqrt(table[0]) / np.sqrt(table[0]).sum())
-    assert sharpen(table, 2.0)[1].tolist() == [1.0, 0.0, 0.0]
-    same = sharpen(table, 1.0)
+    assert apply_temperature(table, 2.0)[0] == pytest.approx(np.sqrt(table[0]) / np.sqrt(table[0]).sum())
+    assert apply_temperature(table, 2.0)[1].tolist() == [1.0, 0.0, 0.0]
+    same = apply_temperature(table, 1.0)
     assert np.array_equal(same, table)
     assert same is not table
-    assert sharpen(np.zeros((0, 3)), 2.0).shape == (0, 3)
+    assert apply_temperature(np.zeros((0, 3)), 2.0).shape == (0, 3)
     # A row alone is the row in company.
-    assert np.array_equal(sharpen(table[:1], 0.3)[0], sharpen(table, 0.3)[0])
+    assert np.array_equal(apply_temperature(table[:1], 0.3)[0], apply_temperature(table, 0.3)[0])
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf, "1"])
 def test_wrong_temperatures(temperature: Any) -> None:
     with pytest.raises(UsageError, match="temperature"):
-        sharpen(np.full((1, 2), 0.5), temperature)
+        apply_temperature(np.full((1, 2), 0.5), temperature)
     with pytest.raises(UsageError, match=r"shape \(2,\)"):
-        sharpen(np.full(2, 0.5), 1.0)
+        apply_temperature(np.full(2, 0.5), 1.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -162,7 +157,7 @@ def test_calibration_errors_of_known_size() -> None:
     temperature = fit_temperature(tables, codes)
 
     def error(scale: float) -> float:
-        sharp = np.concatenate([sharpen(table, scale) for table in tables])
+        sharp = np.concatenate([apply_temperature(table, scale) for table in tables])
         return expected_calibration_error(sharp.max(axis=1), sharp.argmax(axis=1) == np.concatenate(codes))
 
     assert error(temperature) < 0.03 < 0.1 < error(1.0)

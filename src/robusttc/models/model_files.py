@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.errors import StoreError, UsageError, quote
-from robusttc.files import find_folder, write_folder
-from robusttc.learning.checked_files import parse_json, raise_damaged, read_regular, to_json
+from robusttc.files import InvalidJSONError, decode_json, encode_json, find_folder, write_folder
 
-__all__ = ["read_model_folder", "write_model_folder"]
+__all__ = ["arrays_under", "read_model_folder", "write_model_folder"]
 
 FORMAT = "robusttc model"
 MANIFEST, SETTINGS, ARRAYS = "manifest.json", "settings.json", "arrays.safetensors"
@@ -31,6 +31,8 @@ MAX_MANIFEST_BYTES = 2**26
 MAX_SETTINGS_BYTES = 2**28
 # A folder that is being replaced is read again: its files may be of two models.
 ATTEMPTS = 3
+
+TODO_AGAIN = "save the model again, or bring the folder back from a copy"
 
 WHOLE_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = ("bool", *WHOLE_NUMBERS, "float16", "float32", "float64")
@@ -79,7 +81,7 @@ def write_model_folder(
 
     place = Path(os.path.realpath(folder))
     checked = {name: check_array(name, array) for name, array in arrays.items()}
-    contents = {SETTINGS: to_json(dict(settings)), ARRAYS: save(checked)}
+    contents = {SETTINGS: encode_json(dict(settings), where="settings").encode(), ARRAYS: save(checked)}
     body = {
         "format": FORMAT,
         "kind": kind,
@@ -87,7 +89,7 @@ def write_model_folder(
         "files": {name: describe_bytes(content) for name, content in contents.items()},
         "arrays": {name: [str(array.dtype), list(array.shape)] for name, array in checked.items()},
     }
-    contents[MANIFEST] = to_json({**body, "sha256": hash_body(body)})
+    contents[MANIFEST] = encode_json({**body, "sha256": hash_body(body)}).encode()
     check_replaceable(place, kind)
     try:
         write_folder(place, contents)
@@ -117,7 +119,7 @@ def describe_bytes(content: bytes) -> dict[str, Any]:
 
 def hash_body(body: Mapping[str, Any]) -> str:
     """Give the hash of a manifest, in its one way of writing."""
-    return hashlib.sha256(to_json(dict(body))).hexdigest()
+    return hashlib.sha256(encode_json(dict(body)).encode()).hexdigest()
 
 
 def check_replaceable(folder: Path, kind: str) -> None:
@@ -247,3 +249,45 @@ def check_manifest(path: Path, kind: str, version: int) -> dict[str, Any]:
     if not is_whole:
         raise_damaged(path, "it does not list the files of a model")
     return manifest
+
+
+def read_regular(path: Path, limit: int | None, *, size: int | None = None) -> bytes:
+    """Read a file that is neither a link nor too large nor of another size than it should have."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise_damaged(path, "it is not a plain file")
+        if size is not None and found.st_size != size:
+            raise_damaged(path, f"{found.st_size:,} bytes where {size:,} were written")
+        if limit is not None and found.st_size > limit:
+            raise_damaged(path, f"{found.st_size:,} bytes, where {limit:,} is the most")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise StoreError("a file of the model is missing", where=repr(str(path)), todo=TODO_AGAIN) from None
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            "a file of the model cannot be read", where=repr(str(path)), got=error.strerror or str(error)
+        ) from error
+
+
+def parse_json(content: bytes, path: Path) -> dict[str, Any]:
+    """Read an object from strict JSON."""
+    try:
+        values = decode_json(content.decode("utf-8"))
+    except (InvalidJSONError, ValueError) as error:
+        raise_damaged(path, str(error))
+    if not isinstance(values, dict):
+        raise_damaged(path, type(values).__name__)
+    return values
+
+
+def raise_damaged(path: Path, got: str) -> NoReturn:
+    """Report that a file is not what was written."""
+    raise StoreError("a file of the model is damaged", where=repr(str(path)), got=got, todo=TODO_AGAIN)
+
+
+def arrays_under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -10,26 +10,25 @@ from scipy.stats import mannwhitneyu
 from sklearn.linear_model import LogisticRegression
 
 from robusttc.errors import DataError, StoreError, UsageError
-from robusttc.learning.logistic import PENALTY, fit_logistic
-from robusttc.learning.scope import ScopeExample, ScopeModel, auroc, fit_scope, make_features
+from robusttc.models import ScopeExample, ScopeModel, auroc, fit_logistic, fit_scope, nearest_cosines
+from robusttc.models.out_of_scope import PENALTY
 
 DIMENSION = 24
 
 
 def draw_example(seed: int, n_outside: int = 60) -> ScopeExample:
-    """Draw a task of five kinds of text, with texts of five other kinds; the classifier is little help."""
+    """Draw a task of five kinds of text, with texts of five other kinds."""
     generator = np.random.default_rng(seed)
     own, other = generator.normal(size=(2, 5, DIMENSION))
     reference = own[np.arange(40) % 5] + 0.4 * generator.normal(size=(40, DIMENSION))
     inside = own[np.arange(30) % 5] + 0.4 * generator.normal(size=(30, DIMENSION))
     outside = other[np.arange(n_outside) % 5] + 0.4 * generator.normal(size=(n_outside, DIMENSION))
     is_outside = np.arange(30 + n_outside) >= 30
-    confidence = np.where(is_outside, 0.6, 0.8) + 0.15 * generator.uniform(-1, 1, 30 + n_outside)
-    return ScopeExample(reference, np.concatenate([inside, outside]), confidence, is_outside)
+    return ScopeExample(reference, np.concatenate([inside, outside]), is_outside)
 
 
 def score(model: ScopeModel, example: ScopeExample) -> Any:
-    return model.score(example.reference, example.representation, example.confidence)
+    return model.score(example.reference, example.representation)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -51,7 +50,6 @@ def test_without_structure_there_is_no_scope(seed: int) -> None:
         ScopeExample(
             generator.normal(size=(20, DIMENSION)),
             generator.normal(size=(200, DIMENSION)),
-            generator.uniform(0.3, 0.9, 200),
             np.arange(200) % 2 == 0,
         )
         for _ in range(6)
@@ -61,9 +59,8 @@ def test_without_structure_there_is_no_scope(seed: int) -> None:
     assert 0.35 < auroc(found[1::2], found[::2]) < 0.65
 
 
-def test_nearer_and_surer_is_more_in_scope() -> None:
-    model = fit_scope([draw_example(number) for number in range(6)])
-    assert all(coefficient < 0 for coefficient in model.coefficients)
+def test_nearer_is_more_in_scope() -> None:
+    assert fit_scope([draw_example(number) for number in range(6)]).slope < 0
 
 
 def test_many_texts_from_outside_or_large_tasks_do_not_tip_the_scale() -> None:
@@ -72,17 +69,15 @@ def test_many_texts_from_outside_or_large_tasks_do_not_tip_the_scale() -> None:
     twice = ScopeExample(
         doubled.reference,
         np.repeat(doubled.representation, 2, axis=0),
-        np.repeat(doubled.confidence, 2),
         np.repeat(doubled.is_outside, 2),
     )
     many = fit_scope([draw_example(0), twice])
-    assert many.coefficients == pytest.approx(few.coefficients, rel=1e-6)
+    assert many.slope == pytest.approx(few.slope, rel=1e-6)
     inside = np.flatnonzero(~doubled.is_outside)
     more_own = np.concatenate([inside, np.arange(len(doubled.is_outside))])
     tipped = ScopeExample(
         doubled.reference,
         doubled.representation[more_own],
-        doubled.confidence[more_own],
         doubled.is_outside[more_own],
     )
     assert fit_scope([tipped]).intercept == pytest.approx(fit_scope([doubled]).intercept, rel=1e-6)
@@ -92,56 +87,49 @@ def test_a_text_alone_is_the_text_in_company() -> None:
     model, example = fit_scope([draw_example(0)]), draw_example(3)
     whole = score(model, example)
     for row in range(0, len(whole), 7):
-        alone = model.score(
-            example.reference, example.representation[row : row + 1], example.confidence[row : row + 1]
-        )
+        alone = model.score(example.reference, example.representation[row : row + 1])
         assert alone[0] == whole[row]
 
 
-def test_the_features_by_hand() -> None:
+def test_the_cosines_by_hand() -> None:
     reference = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0], [-1.0, 0.0]])
-    features = make_features(reference, np.array([[5.0, 0.0], [0.0, 0.0]]), np.array([0.5, 1.0]))
-    assert features[0] == pytest.approx([(1 + np.sqrt(0.5) + 0) / 3, 0.0], abs=1e-6)
-    assert features[1] == pytest.approx([0.0, np.log(1e6 - 1)])
+    cosines = nearest_cosines(reference, np.array([[5.0, 0.0], [0.0, 0.0]]))
+    assert cosines == pytest.approx([(1 + np.sqrt(0.5) + 0) / 3, 0.0], abs=1e-6)
     # With fewer than three training texts, those there are.
-    assert make_features(reference[:1], reference[:2], [0.5, 0.5])[:, 0] == pytest.approx([1.0, 0.0])
+    assert nearest_cosines(reference[:1], reference[:2]) == pytest.approx([1.0, 0.0])
     # Neither very small nor very large numbers are lost.
-    assert make_features(reference * 1e-200, reference[:1] * 1e200, [0.5])[0, 0] == pytest.approx(
-        make_features(reference, reference[:1], [0.5])[0, 0]
+    assert nearest_cosines(reference * 1e-200, reference[:1] * 1e200) == pytest.approx(
+        nearest_cosines(reference, reference[:1])
     )
-    assert make_features(reference, np.zeros((0, 2)), np.zeros(0)).shape == (0, 2)
+    assert nearest_cosines(reference, np.zeros((0, 2))).shape == (0,)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_fit_is_that_of_scikit_learn(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    features = generator.normal(size=(200, 2)) * [1.0, 5.0] + [3.0, -1.0]
-    targets = (features @ [1.0, -0.3] - 3 + generator.logistic(size=200) > 0).astype(float)
-    weights = generator.uniform(0.5, 2.0, 200)
-    weights /= weights.sum()
-    slopes, intercept = fit_logistic(features, targets, weights)
-    centre = weights @ features
-    spread = np.sqrt(weights @ (features - centre) ** 2)
+    feature = generator.normal(size=200) * 5 + 3
+    target = feature - 3 + generator.logistic(size=200) > 0
+    weight = generator.uniform(0.5, 2.0, 200)
+    weight /= weight.sum()
+    slope, intercept = fit_logistic(feature, target, weight)
+    centre = weight @ feature
+    spread = np.sqrt(weight @ (feature - centre) ** 2)
     reference = LogisticRegression(C=1 / PENALTY, tol=1e-10, max_iter=1000)
-    reference.fit((features - centre) / spread, targets, sample_weight=weights)
-    assert slopes == pytest.approx(reference.coef_[0] / spread, rel=1e-4)
-    assert intercept == pytest.approx(reference.intercept_[0] - slopes @ centre, rel=1e-4)
+    reference.fit(((feature - centre) / spread)[:, None], target, sample_weight=weight)
+    assert slope == pytest.approx(reference.coef_[0, 0] / spread, rel=1e-4)
+    assert intercept == pytest.approx(reference.intercept_[0] - slope * centre, rel=1e-4)
 
 
-def test_classes_that_are_apart_and_features_that_do_not_vary() -> None:
-    features = np.array([[0.0, 7.0], [1.0, 7.0]])
-    slopes, intercept = fit_logistic(features, np.array([0.0, 1.0]), np.full(2, 0.5))
-    assert np.isfinite(slopes).all()
-    assert slopes[0] > 1
-    assert slopes[1] == pytest.approx(0.0, abs=1e-9)
+def test_classes_that_are_apart_and_a_feature_that_does_not_vary() -> None:
+    slope, intercept = fit_logistic(np.array([0.0, 1.0]), np.array([False, True]), np.full(2, 0.5))
+    assert 1 < slope < np.inf
     assert np.isfinite(intercept)
+    assert fit_logistic(np.full(2, 7.0), np.array([False, True]), np.full(2, 0.5))[0] == pytest.approx(0.0)
 
 
 def test_examples_without_both_kinds_are_left_out() -> None:
     whole = draw_example(0)
-    inside = ScopeExample(
-        whole.reference, whole.representation[:30], whole.confidence[:30], whole.is_outside[:30]
-    )
+    inside = ScopeExample(whole.reference, whole.representation[:30], whole.is_outside[:30])
     assert fit_scope([inside, whole]) == fit_scope([whole])
     with pytest.raises(DataError, match="nothing to learn the scope from"):
         fit_scope([inside])
@@ -154,9 +142,9 @@ def test_models_go_through_arrays() -> None:
     assert ScopeModel.from_arrays(model.arrays()) == model
     for damaged in (
         {},
-        {"coefficients": np.zeros(2)},
-        {"coefficients": np.zeros(3), "intercept": np.zeros(1)},
-        {"coefficients": np.zeros(2), "intercept": np.array([np.nan])},
+        {"slope": np.zeros(1)},
+        {"slope": np.zeros(2), "intercept": np.zeros(1)},
+        {"slope": np.zeros(1), "intercept": np.array([np.nan])},
     ):
         with pytest.raises(StoreError, match="out-of-scope model is damaged"):
             ScopeModel.from_arrays(damaged)
@@ -166,28 +154,23 @@ EYE = np.eye(2)
 
 
 @pytest.mark.parametrize(
-    ("reference", "representation", "confidence", "error"),
+    ("reference", "representation", "error"),
     [
-        (EYE[:0], EYE, [0.5, 0.5], UsageError),
-        (np.eye(3), EYE, [0.5, 0.5], UsageError),
-        (EYE, EYE, [0.5], UsageError),
-        (EYE[0], EYE, [0.5, 0.5], UsageError),
-        (EYE, EYE, [0.5, 1.5], DataError),
-        (EYE, EYE, [0.5, np.nan], DataError),
-        (EYE, EYE * np.nan, [0.5, 0.5], DataError),
+        (EYE[:0], EYE, UsageError),
+        (np.eye(3), EYE, UsageError),
+        (EYE[0], EYE, UsageError),
+        (EYE, EYE * np.nan, DataError),
     ],
 )
-def test_what_cannot_be_scored_is_refused(
-    reference: Any, representation: Any, confidence: Any, error: Any
-) -> None:
+def test_what_cannot_be_scored_is_refused(reference: Any, representation: Any, error: Any) -> None:
     with pytest.raises(error):
-        ScopeModel((-1.0, -1.0), 0.0).score(reference, representation, confidence)
+        ScopeModel(-1.0, 0.0).score(reference, representation)
 
 
 @pytest.mark.parametrize("is_outside", [np.array([0, 1]), np.array([True])])
 def test_wrong_truths_are_refused(is_outside: Any) -> None:
     with pytest.raises(UsageError, match="example 0: is_outside"):
-        fit_scope([ScopeExample(EYE, EYE, np.array([0.5, 0.5]), is_outside)])
+        fit_scope([ScopeExample(EYE, EYE, is_outside)])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 
-__all__ = ["carries_words", "label_words", "name_as_text"]
+from robusttc.data import TaskSet
+from robusttc.encoders import Encoder
+from robusttc.errors import UsageError, quote
+from robusttc.progress import Progress
+
+__all__ = ["carries_words", "fine_tune_on_tasks", "label_key", "label_words", "name_as_text"]
 
 NOT_A_WORD = re.compile(r"[\W_]+")
 
@@ -23,7 +29,7 @@ LEAST_SHARE = 0.5
 
 
 def label_words(label: str) -> str:
-    """Give the name of a label as words, for an encoder of sentences.
+    """Return the name of a label as words, for an encoder of sentences.
 
     Separators, changes from small letters to capitals and from letters to digits part words; the words are
     in small letters. A name without a letter or digit stays as it is.
@@ -35,6 +41,18 @@ def label_words(label: str) -> str:
     """
     words = NOT_A_WORD.sub(" ", part_words(label)).split()
     return " ".join(words).lower() if words else label
+
+
+@lru_cache(maxsize=2**16)
+def label_key(name: str) -> str:
+    """Return what labels of the same name have in common: their words, or, without words, their characters.
+
+    >>> label_key("ThankYou"), label_key("-1")
+    ('thank you', '-1')
+    """
+    key = label_words(name).lower() or name
+    # Signs carry no word, and tell -1 from 1.
+    return key if any(sign.isalpha() for sign in key) else name
 
 
 def part_words(label: str) -> str:
@@ -75,7 +93,7 @@ def carries_words(label_names: Iterable[str]) -> bool:
 
 
 def name_as_text(label: str) -> str | None:
-    """Give the name of a label as a text for fine-tuning an encoder; None where it carries no words.
+    """Return the name of a label as a text for fine-tuning an encoder; None where it carries no words.
 
     Examples
     --------
@@ -104,3 +122,29 @@ def is_spoken(word: str) -> bool:
 def has_latin(word: str) -> bool:
     """Tell whether a word has letters of the Latin alphabet."""
     return any("a" <= letter <= "z" or "À" <= letter <= "ɏ" for letter in word)
+
+
+def fine_tune_on_tasks(
+    encoder: Encoder,
+    tasks: TaskSet,
+    *,
+    seed: int,
+    label_texts: Callable[[str], str | None] | None = name_as_text,
+    progress: Progress | None = None,
+) -> Encoder:
+    """Fine-tune a sentence encoder on the tasks that may share, with their label names as texts.
+
+    Raises
+    ------
+    UsageError
+        If it is another type of encoder.
+    """
+    # Late: both load torch.
+    from robusttc.encoders import SentenceEncoder
+    from robusttc.encoders.fine_tuning import fine_tune
+
+    if not isinstance(encoder, SentenceEncoder):
+        raise UsageError(
+            "only a sentence encoder can be tuned", got=quote(encoder), expected="encoder 'sentence'"
+        )
+    return fine_tune(encoder, tasks.shareable(), seed=seed, label_texts=label_texts, progress=progress)

@@ -1,11 +1,12 @@
 """Weighted products of several models' probabilities, with weights learned across tasks.
 
-``p(y) ~ product over models c of p_c(y)^w[c]``, the weighted average of log-probabilities. A weight says two
-things at once: how much a model is to be believed, and how much too sure or unsure it is of itself. An
-average of the probabilities themselves cannot say the second, and follows whichever model is the surest.
+``p(y) ~ product over models c of p_c(y)^w[c]``, the weighted mean of log-probabilities. A weight says two
+things at once: how much a model is to be trusted, and how over- or under-confident it is. An average of the
+probabilities cannot express the second, and follows whichever model is the most confident. The frequency of
+a label is one more component of the product (`label_prior`).
 
-The weights are learned on held-out predictions of all tasks together. Learned a task at a time, on its few
-dozen rows, they would fit noise and lose.
+The weights are learned on held-out predictions of all tasks together. Learned per task, on a few dozen rows,
+they would fit noise.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UsageError, quote
 
-__all__ = ["blend", "learn_weights"]
+__all__ = ["blend", "check_probabilities", "label_prior", "learn_weights"]
 
 # A model that is sure of a wrong label must not outvote all others for good.
 SMALLEST_PROBABILITY = 1e-6
 LARGEST_WEIGHT = 20.0
-GRADIENT_TOLERANCE = 1e-7
-MAX_ITERATIONS = 200
 SUM_TOLERANCE = 1e-3
 
 Table = NDArray[np.float64]
 
 
 def learn_weights(
-    components: Sequence[Sequence[NDArray[np.floating]]], codes: Sequence[NDArray[np.integer]]
+    components: Sequence[Sequence[NDArray[np.floating]]],
+    codes: Sequence[NDArray[np.integer]],
+    *,
+    lowest: ArrayLike = 0.0,
 ) -> NDArray[np.float64]:
-    """Find the weights that minimise the log-loss of the product; every task counts alike.
+    """Return the weights that minimise the log-loss of the product; every task counts the same.
 
     The program, with ``p[c, t, i]`` the probabilities that component c gives to the labels of row i of task
     t, ``y[t, i]`` the right one, and ``n[t]`` the rows of the task::
@@ -40,11 +42,9 @@ def learn_weights(
         minimise over w   mean over t of  1/n[t] sum over i of
                               log sum over y of  exp(sum over c of  w[c] log p[c, t, i](y))
                               - sum over c of  w[c] log p[c, t, i](y[t, i])
-        subject to        0 <= w <= 20
+        subject to        lowest <= w <= 20
 
-    It is convex (a log-sum-exp of linear functions less a linear one), and is solved by Newton's method on
-    the weights that are free, with a step that is halved until the loss falls; the stop is on the projected
-    gradient.
+    It is convex (a log-sum-exp of linear functions less a linear one), and is solved by L-BFGS-B.
 
     Parameters
     ----------
@@ -52,17 +52,19 @@ def learn_weights(
         ``components[c][t]``: held-out probabilities of component c on task t, of shape (rows, labels).
         Probabilities below 1e-6 count as 1e-6.
     codes
-        ``codes[t]``: the number of the right label of every row. A task without rows counts for nothing.
+        ``codes[t]``: the code of the right label of every row. A task without rows does not count.
+    lowest
+        The lower bound of the weights, one number or one per component; 0 or more.
 
     Returns
     -------
     NDArray[np.float64]
-        One weight a component. They need not have sum 1: models that are less sure than they may be get more.
+        One weight per component. Their sum need not be 1: under-confident models get more.
 
     Raises
     ------
     UsageError
-        If the shapes do not fit.
+        If the shapes do not match.
     DataError
         If a value is not a probability, a code is not that of a label, or no task has rows.
 
@@ -74,56 +76,34 @@ def learn_weights(
     >>> bool(weights[0] > 0), float(weights[1])
     (True, 0.0)
     """
+    from scipy.optimize import minimize
+
     tables, rights = gather(components, codes)
-    weights = np.full(len(components), 1.0 / len(components))
-    loss, gradient, curvature = measure_loss(weights, tables, rights)
-    for _ in range(MAX_ITERATIONS):
-        # What stands at a bound and is pushed outward stays there.
-        free = ~(((weights <= 0) & (gradient > 0)) | ((weights >= LARGEST_WEIGHT) & (gradient < 0)))
-        if not free.any() or np.abs(gradient[free]).max() <= GRADIENT_TOLERANCE:
-            break
-        direction = np.zeros_like(weights)
-        # A little of the identity: components that say the same have no curvature between them.
-        block = curvature[np.ix_(free, free)] + 1e-9 * np.eye(int(free.sum()))
-        direction[free] = -np.linalg.solve(block, gradient[free])
-        step = 1.0
-        while step > 1e-10:
-            trial = (weights + step * direction).clip(0.0, LARGEST_WEIGHT)
-            trial_loss, trial_gradient, trial_curvature = measure_loss(trial, tables, rights)
-            if trial_loss <= loss + 1e-4 * float(gradient @ (trial - weights)):
-                break
-            step /= 2
-        else:
-            break
-        weights, loss, gradient, curvature = trial, trial_loss, trial_gradient, trial_curvature
-    return weights
+    bounds = [(low, LARGEST_WEIGHT) for low in np.broadcast_to(lowest, len(components)).tolist()]
 
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        total, gradient = 0.0, np.zeros(len(weights))
+        for table, right in zip(tables, rights, strict=True):
+            rows = np.arange(len(right))
+            logits = np.tensordot(weights, table, axes=1)
+            logits -= logits.max(axis=1, keepdims=True)
+            shares = np.exp(logits)
+            sums = shares.sum(axis=1, keepdims=True)
+            total += float((np.log(sums[:, 0]) - logits[rows, right]).mean())
+            expected = (table * (shares / sums)).sum(axis=2)
+            gradient += (expected - table[:, rows, right]).mean(axis=1)
+        return total / len(tables), gradient / len(tables)
 
-def measure_loss(
-    weights: NDArray[np.float64], tables: Sequence[Table], rights: Sequence[NDArray[np.intp]]
-) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Give the loss of some weights, its gradient, and its matrix of second derivatives."""
-    loss, n = 0.0, len(weights)
-    gradient, curvature = np.zeros(n), np.zeros((n, n))
-    for table, right in zip(tables, rights, strict=True):
-        rows = np.arange(len(right))
-        logits = np.tensordot(weights, table, axes=1)
-        logits -= logits.max(axis=1, keepdims=True)
-        shares = np.exp(logits)
-        total = shares.sum(axis=1, keepdims=True)
-        shares /= total
-        loss += float((np.log(total[:, 0]) - logits[rows, right]).mean())
-        expected = (table * shares).sum(axis=2)
-        gradient += (expected - table[:, rows, right]).mean(axis=1)
-        centred = (table - expected[:, :, None]).reshape(n, -1)
-        curvature += (centred * shares.reshape(-1)) @ centred.T / len(right)
-    return loss / len(tables), gradient / len(tables), curvature / len(tables)
+    start = np.maximum(np.full(len(components), 1.0 / len(components)), [low for low, _ in bounds])
+    options = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 1000}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(found.x, dtype=np.float64)
 
 
 def gather(
     components: Sequence[Sequence[NDArray[np.floating]]], codes: Sequence[NDArray[np.integer]]
 ) -> tuple[list[Table], list[NDArray[np.intp]]]:
-    """Give the log-probabilities of every task that has rows, (components, rows, labels), and the labels."""
+    """Return the log-probabilities of each task that has rows, (components, rows, labels), and its codes."""
     if len(components) == 0 or any(len(component) != len(codes) for component in components):
         raise UsageError(
             "the probabilities are not of the same tasks",
@@ -152,7 +132,7 @@ def gather(
 def check_probabilities(
     probabilities: ArrayLike, codes: ArrayLike, *, where: str | None = None
 ) -> NDArray[np.float64]:
-    """Refuse what is not one distribution a row with the code of a label beside it."""
+    """Refuse what is not one distribution per row with the code of a label beside it."""
     table, right = np.asarray(probabilities, dtype=np.float64), np.asarray(codes)
     if table.ndim != 2 or right.shape != table.shape[:1]:
         raise UsageError(
@@ -186,13 +166,12 @@ def check_probabilities(
 def blend(probabilities: Sequence[NDArray[np.floating]], weights: ArrayLike) -> NDArray[np.float64]:
     """Multiply the probabilities of several models, each to the power of its weight, and scale to sum 1.
 
-    A model of weight 0 is not looked at. Every number of the result depends on its own row alone, bit for
-    bit.
+    A model of weight 0 is ignored. Every number of the result depends on its own row alone, bit for bit.
 
     Raises
     ------
     UsageError
-        If there is not one weight a model, or the shapes differ, or a weight is negative or none is above 0.
+        If there is not one weight per model, the shapes differ, or a weight is negative or none above 0.
 
     Examples
     --------
@@ -219,3 +198,17 @@ def blend(probabilities: Sequence[NDArray[np.floating]], weights: ArrayLike) -> 
         total = np.exp(total - total.max(axis=1, keepdims=True))
         total /= total.sum(axis=1, keepdims=True)
     return total
+
+
+def label_prior(codes: NDArray[np.integer], n_labels: int, n_rows: int = 1) -> NDArray[np.float64]:
+    """Return the share of each label among a task's rows, once per row to predict: a component of a blend.
+
+    One row more is counted for each label, so that none has share 0.
+
+    Examples
+    --------
+    >>> label_prior(np.array([0, 0, 0, 0, 1]), 3).tolist()
+    [[0.625, 0.25, 0.125]]
+    """
+    counts = np.bincount(codes, minlength=n_labels) + 1.0
+    return np.tile(counts / counts.sum(), (n_rows, 1))

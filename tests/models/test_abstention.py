@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from robusttc.errors import UsageError
-from robusttc.learning.answers import check_threshold, pick_labels
+from robusttc.models import check_threshold, pick_labels
 
 
 def test_answers_below_the_threshold_are_none() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from robusttc.errors import DataError, UsageError
-from robusttc.learning.blending import blend, learn_weights
+from robusttc.models import blend, learn_weights
 
 Table = NDArray[np.float64]
 
