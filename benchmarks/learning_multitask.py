@@ -23,7 +23,7 @@ from robusttc import TaskSet
 from robusttc.baselines.holistic import HolisticBaseline
 from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
 from robusttc.baselines.single_task import SingleTaskBaseline
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 
 PART = "multi-task"
 LOGISTIC = "logistic regression, C tuned"

@@ -15,7 +15,7 @@ from robusttc.baselines.holistic import HolisticBaseline
 from robusttc.baselines.logistic_regression import LogisticRegressionBaseline
 from robusttc.baselines.nearest_neighbours import NearestNeighbourBaseline
 from robusttc.baselines.single_task import SingleTaskBaseline
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 
 __all__ = ["multitask_trials"]
 
@@ -117,7 +117,7 @@ def our_trials(plan: Plan, clusterings: Clusterings) -> list[Trial]:
         return clusterings.robust("default", "auto", encoder="sentence", tasks=tasks, seed=seed)
 
     def plain(seed: int) -> Learned:
-        model = ClusterMultiTask(clusters="never", random_state=seed).fit(tasks)
+        model = ClusterMultiTask(cluster_models="never", random_state=seed).fit(tasks)
         return Learned(model=model, settings=describe_model(model), extra=say_of_itself(model))
 
     def way(name: str) -> Way:

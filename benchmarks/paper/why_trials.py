@@ -18,8 +18,7 @@ from benchmarks.records import score_answers
 from robusttc import Task, TaskSet
 from robusttc.baselines.single_task import SingleTaskBaseline
 from robusttc.models import random_clusters_like
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 from robusttc.stats import difference_interval
 from robusttc.transfer import normalise_text
 

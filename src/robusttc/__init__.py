@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from robusttc.fewshot.estimator import ClusterFewShot
-    from robusttc.multitask.estimator import ClusterMultiTask
+    from robusttc.multitask import ClusterMultiTask
     from robusttc.transfer import TransferScores, measure_transfer, read_scores
 
 __all__ = [
@@ -77,7 +77,7 @@ __all__ = [
 # Each public name is imported when it is first used, so that `import robusttc` costs next to nothing.
 _HOME_OF_NAME = {
     "ClusterFewShot": "robusttc.fewshot.estimator",
-    "ClusterMultiTask": "robusttc.multitask.estimator",
+    "ClusterMultiTask": "robusttc.multitask",
     "CnnEncoder": "robusttc.encoders",
     "DataError": "robusttc.errors",
     "DataWarning": "robusttc.errors",

@@ -9,7 +9,7 @@ import pytest
 
 from robusttc.data import Task
 from robusttc.errors import UsageError
-from robusttc.multitask.folds import deal_folds
+from robusttc.multitask import deal_folds
 
 
 def make_task(counts: list[int], name: str = "acme") -> Task:

@@ -14,7 +14,7 @@ import tiny_run
 from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, WorkError
 from robusttc.jobs import Stopped
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.fitting import fit_run, make_identity

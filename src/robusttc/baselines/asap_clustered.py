@@ -18,7 +18,7 @@ from robusttc.encoders import Encoder
 from robusttc.errors import UsageError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.model import FewShotModel
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.random import RandomState
 
@@ -118,7 +118,7 @@ class AsapClusterMultiTask(TaskBaseline):
         estimator = ClusterMultiTask(
             self.encoder,
             strategy=self.strategy,
-            clusters="always",
+            cluster_models="always",
             vectors=self.vectors,
             model=self.model,
             device=self.device,

@@ -13,11 +13,9 @@ from robusttc.baselines.task_model import Floats, normalise_shares
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.models import Layer, fit_softmax, multiply_rows
-from robusttc.multitask.components import train_copies
-from robusttc.multitask.settings import MultiTaskSettings, paper_settings
-from robusttc.multitask.task_rows import make_parts
+from robusttc.multitask import MultiTaskSettings, TrainingData, paper_settings, train_jointly
 from robusttc.progress import Progress
-from robusttc.random import RandomState
+from robusttc.random import RandomState, numpy_generator
 
 __all__ = ["FineTunedHolisticBaseline"]
 
@@ -73,17 +71,17 @@ class FineTunedHolisticBaseline(SourceBaseline):
     def _learn_sources(
         self, tasks: TaskSet, prepared: PreparedTasks, seed: int, progress: Progress | None
     ) -> None:
-        shared = train_copies(
+        del progress
+        names = sorted(tasks.names)
+        data = TrainingData(tasks, prepared, {}, None)
+        shared = train_jointly(
             prepared.inputs,
-            make_parts(tasks, prepared).values(),
+            [data.rows(name, tasks[name].rows("train"), valid=True) for name in names],
             settings=paper_settings(prepared.inputs) if self.settings is None else self.settings,
-            seed=seed,
-            stage="cluster",
+            generator=numpy_generator(seed, "cluster, copy 0", names),
             stop_early=True,
-            progress=progress,
-            title="holistic model",
         )
-        self.layers_: Layers = tuple(copy.layer for copy in shared.copies)
+        self.layers_: Layers = (shared.layer,)
 
     def _learn_task(self, task: Task, inputs: FrozenInputs, codes: NDArray[np.int64]) -> LayeredPredictor:
         weights, biases = [], []

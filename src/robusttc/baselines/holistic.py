@@ -11,8 +11,7 @@ from robusttc.baselines.served import serve_tasks
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.errors import UsageError, quote
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 from robusttc.progress import Progress
 from robusttc.random import RandomState
 
@@ -23,7 +22,7 @@ class HolisticBaseline(TaskBaseline):
     """Holistic MTL-CNN: one shared encoder of all tasks, and one classifier a task.
 
     The paper trains one MTL-CNN on all tasks, with early stopping on the mean validation accuracy. So it is
-    `robusttc.multitask.estimator.ClusterMultiTask` with ``strategy="paper"`` and one cluster of all tasks.
+    `robusttc.multitask.ClusterMultiTask` with ``strategy="paper"`` and one cluster of all tasks.
     With `targets` it is the paper's "target only": the one model is trained on these tasks alone.
 
     Parameters

@@ -12,6 +12,7 @@ they would fit noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,8 +95,9 @@ def learn_weights(
             gradient += (expected - table[:, rows, right]).mean(axis=1)
         return total / len(tables), gradient / len(tables)
 
-    start = np.maximum(np.full(len(components), 1.0 / len(components)), [low for low, _ in bounds])
-    options = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 1000}
+    # From below: a component that makes no difference gets no weight.
+    start = np.array([low for low, _ in bounds])
+    options: Any = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 1000}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x, dtype=np.float64)
 

@@ -25,7 +25,7 @@ from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.jobs import Runner
 from robusttc.models import fine_tune_on_tasks, name_as_text
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.run.comparing import compare_models
 from robusttc.run.configuration import FitConfiguration
@@ -265,7 +265,7 @@ class Stages:
         self, groups: Groups | None, multitask: ClusterMultiTask, fewshot: ClusterFewShot | None
     ) -> None:
         """Report clusters that serve on a completion that did not converge."""
-        serve = bool(multitask.starts_) or (fewshot is not None and fewshot.clusters_serve_)
+        serve = multitask.clusters_serve_ or (fewshot is not None and fewshot.clusters_serve_)
         if groups is not None and serve and not groups.certificate["converged"]:
             self.doubts.append(f"Of the clusters that serve: {groups.certificate['sentence']}")
 
@@ -307,7 +307,7 @@ def make_multitask(
     return ClusterMultiTask(
         encoder,
         strategy=chosen.strategy,
-        clusters=chosen.cluster_models if clusters is None else clusters,
+        cluster_models=chosen.cluster_models if clusters is None else clusters,
         tune=tuning(chosen),
         n_folds=chosen.n_folds,
         n_random=chosen.n_random,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
 from robusttc.models import N_NEIGHBOURS, multiply_rows, to_unit_length
-from robusttc.multitask.components import OwnModel
+from robusttc.multitask import SingleTaskModel
 from robusttc.run.explain.conflicting import CommonText
 from robusttc.run.explain.corresponding import CrossTables
 from robusttc.transfer import normalise_text
@@ -88,7 +88,7 @@ class Sample:
     texts: Texts
     inputs: FrozenInputs
     directions: Floats
-    model: OwnModel
+    model: SingleTaskModel
     least: float
     sure: float
 
@@ -126,7 +126,7 @@ def hash_text(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, model: OwnModel) -> Sample:
+def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, model: SingleTaskModel) -> Sample:
     """Make a sample.
 
     Parameters
@@ -150,7 +150,7 @@ def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, mode
     return Sample(texts, inputs, directions, model, find_least(directions, texts.codes), sure)
 
 
-def decide(model: OwnModel, inputs: FrozenInputs) -> tuple[Numbers, NDArray[np.float64]]:
+def decide(model: SingleTaskModel, inputs: FrozenInputs) -> tuple[Numbers, NDArray[np.float64]]:
     """Give the most probable label of every text, and its margin over the next in nats."""
     table = np.asarray(model.probabilities(inputs), dtype=np.float64)
     ordered = np.log(np.maximum(np.sort(table, axis=1)[:, -2:], TINY))
