@@ -74,7 +74,7 @@ def ways(
         "paper: random clusters": lambda seed: clusters(strategy="paper", random_state=seed).fit(
             tasks, shuffle_groups(groups(seed), seed)
         ),
-        "blend without clusters": lambda seed: clusters(clusters="never", random_state=seed).fit(tasks),
+        "blend without clusters": lambda seed: clusters(cluster_models="never", random_state=seed).fit(tasks),
         "blend": lambda seed: clusters(random_state=seed).fit(tasks, groups(seed)),
     }
     if encoder == "sentence":
@@ -100,7 +100,7 @@ def judge(model: Predictor, tasks: TaskSet, split: str, novel: dict[str, NDArray
         record["weights"] = model.weights_
         if model.verdict_ is not None:
             record["verdict"] = model.verdict_.to_dict()
-            record["parts"] = {name: part.to_dict() for name, part in model.components_.items()}
+            record["parts"] = {name: part.to_dict() for name, part in model.held_out_accuracy_.items()}
             record["trust"] = model.trust_report().to_dict()
     return record
 

@@ -102,10 +102,10 @@ def say_of_itself(model: ClusterMultiTask) -> dict[str, Any]:
     """Give what a model says of itself."""
     if model.strategy == "paper":
         return {"epochs": {str(cluster): epochs for cluster, epochs in model.epochs_.items()}}
-    said: dict[str, Any] = {"weights": model.weights_, "familiar_weights": model.familiar_weights_}
+    said: dict[str, Any] = {"weights": model.weights_, "seen_weights": model.seen_weights_}
     if model.verdict_ is not None:
         said["verdict"] = model.verdict_.to_dict()
-        said["parts"] = {name: part.to_dict() for name, part in model.components_.items()}
+        said["parts"] = {name: part.to_dict() for name, part in model.held_out_accuracy_.items()}
     return said
 
 

@@ -128,7 +128,7 @@ def test_stopped_in_every_stage_it_ends_with_the_same(
         }
 
 
-@pytest.mark.parametrize("kind", ["transfer/task 4", "fold 0/cluster from scratch"])
+@pytest.mark.parametrize("kind", ["transfer/task 4", "fold 0/cluster"])
 def test_what_was_given_up_is_left_out_and_tried_again_when_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

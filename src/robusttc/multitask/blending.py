@@ -82,16 +82,9 @@ def learn_blend(
 ) -> tuple[BlendWeights, dict[str, NDArray[np.float64]]]:
     """Return the weights that are best over all tasks, and the blend; equal ones where nothing is held out.
 
-    Parameters
-    ----------
-    tables
-        The held-out probabilities of each component, by task.
-    codes
-        The labels of these rows, by task.
-    seen
-        Which of them are seen in another task; None if inputs are no texts.
-    least_cluster
-        The lower bound of the cluster models' weight.
+    `tables` are the held-out probabilities of each component by task, `codes` the labels of these rows,
+    `seen` which of them another task has (None if inputs are no texts), `least_cluster` the lower bound of
+    the cluster models' weight.
     """
     used = [COMPONENTS.index(kind) for kind in tables]
     lowest = [least_cluster if kind == "cluster" else 0.0 for kind in tables]

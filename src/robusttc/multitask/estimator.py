@@ -161,6 +161,12 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     """
 
     predictor_: Predictor
+    task_names_: tuple[str, ...]
+    labels_: NDArray[np.int64]
+    weights_: dict[str, float]
+    seen_weights_: dict[str, float]
+    temperature_: float
+    epochs_: dict[int, int]
     blend_weights_: BlendWeights
     settings_: MultiTaskSettings
     seed_: int
@@ -263,7 +269,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         """Train the clusters' models; held-out rows are those in ``valid``, for the temperature only."""
         n_clusters = len(set((data.clusters or {}).values())) + len(data.tasks)
         with TrainingJobs(STAGE, runner, progress=progress, total=n_clusters) as jobs:
-            self.predictor_ = train_paper(
+            predictor = train_paper(
                 jobs,
                 data,
                 encoder,
@@ -273,12 +279,11 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             )
             jobs.finish()
         folds = make_folds(data.tasks, n_folds=None, splits=("train",), seed=self.seed_)
-        self.trust_ = calibrate(self.predictor_, data, folds, None, seed=self.seed_)
-        has_valid = {
-            self.predictor_.tasks[task.name].cluster for task in data.tasks if len(task.rows("valid"))
-        }
-        without = tuple(sorted(set(self.predictor_.clusters) - has_valid))
-        weights = CLUSTER_ONLY if self.predictor_.clusters else OWN_ONLY
+        self.trust_ = calibrate(predictor, data, folds, None, seed=self.seed_)
+        self._set_predictor(predictor)
+        has_valid = {predictor.tasks[task.name].cluster for task in data.tasks if len(task.rows("valid"))}
+        without = tuple(sorted(set(predictor.clusters) - has_valid))
+        weights = CLUSTER_ONLY if predictor.clusters else OWN_ONLY
         serve = self.cluster_models != "never" and data.clusters is not None
         self._keep(Decision(weights, serve and weights == CLUSTER_ONLY, None, {}, {}, {}), without)
 
@@ -307,12 +312,14 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
                 self.agreement_ = measure_agreement(evaluated, predictor, data, seed=self.seed_)
             jobs.finish()
         self.trust_ = calibrate(predictor, data, folds, decision, seed=self.seed_)
-        self.predictor_ = predictor
+        self._set_predictor(predictor)
         self._keep(decision)
 
     def _keep(self, decision: Decision, without_validation: tuple[int, ...] = ()) -> None:
         """Set the fitted attributes."""
         self.blend_weights_ = decision.weights or OWN_ONLY
+        self.weights_ = dict(zip(COMPONENTS, self.blend_weights_.novel, strict=True))
+        self.seen_weights_ = dict(zip(COMPONENTS, self.blend_weights_.seen, strict=True))
         self.clusters_serve_ = decision.clusters_serve
         self.verdict_ = decision.verdict
         self.held_out_accuracy_ = decision.accuracy
@@ -321,38 +328,15 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         if self.strategy == "paper":
             self.evaluation_, self.agreement_ = {}, None
 
-    @property
-    def task_names_(self) -> tuple[str, ...]:
-        """The tasks."""
-        return tuple(self._predictor().tasks)
-
-    @property
-    def labels_(self) -> NDArray[np.int64]:
-        """The cluster of every task."""
-        return np.array([task.cluster for task in self._predictor().tasks.values()], dtype=np.int64)
-
-    @property
-    def weights_(self) -> dict[str, float]:
-        """The weights of the blend for novel texts."""
-        self._predictor()
-        return dict(zip(COMPONENTS, self.blend_weights_.novel, strict=True))
-
-    @property
-    def seen_weights_(self) -> dict[str, float]:
-        """The weights of the blend for texts that are seen in another task."""
-        self._predictor()
-        return dict(zip(COMPONENTS, self.blend_weights_.seen, strict=True))
-
-    @property
-    def temperature_(self) -> float:
-        """The temperature of tasks that share; of a private one, where all tasks are."""
-        tasks = sorted(self._predictor().tasks.values(), key=lambda task: not task.may_share)
-        return tasks[0].temperature
-
-    @property
-    def epochs_(self) -> dict[int, int]:
-        """After how many epochs the model of each cluster was kept."""
-        return {number: model.n_epochs for number, model in self._predictor().clusters.items()}
+    def _set_predictor(self, predictor: Predictor) -> None:
+        """Set the models, and what follows from them."""
+        self.predictor_ = predictor
+        self.task_names_ = tuple(predictor.tasks)
+        self.labels_ = np.array([task.cluster for task in predictor.tasks.values()], dtype=np.int64)
+        self.epochs_ = {number: model.n_epochs for number, model in predictor.clusters.items()}
+        # That of tasks that share; of a private one, where all tasks are.
+        tasks = sorted(predictor.tasks.values(), key=lambda task: not task.may_share)
+        self.temperature_ = tasks[0].temperature if tasks else 1.0
 
     def _predictor(self) -> Predictor:
         if not hasattr(self, "predictor_"):
@@ -474,7 +458,9 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     def _with(self, predictor: Predictor, held_out: dict[str, HeldOutRows]) -> ClusterMultiTask:
         made = ClusterMultiTask(**self.get_params(deep=False))
         made.__dict__.update(self.__dict__)
-        made.predictor_, made.held_out_ = predictor, held_out
+        made._set_predictor(predictor)
+        made.held_out_ = held_out
+        made.evaluation_ = {name: held for name, held in self.evaluation_.items() if name in predictor.tasks}
         return made
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -555,7 +541,8 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             for kind, of_kind in found.items()
         }
         loaded = cls(**parameters)
-        loaded.predictor_, loaded.seed_ = predictor, int(values["seed"])
+        loaded._set_predictor(predictor)
+        loaded.seed_ = int(values["seed"])
         loaded.settings_ = MultiTaskSettings(**values["settings"])
         loaded.trust_ = TrustReport.from_dict(values["trust"])
         verdict, agreement = values["verdict"], values["agreement"]

@@ -215,19 +215,8 @@ def train_jointly(
 
     The order of tasks has no influence: they are taken in the order of their names.
 
-    Parameters
-    ----------
-    inputs
-        The frozen inputs that the items of all tasks belong to.
-    tasks
-        The tasks.
-    settings
-        How to train.
-    generator
-        Source of all random draws.
-    stop_early
-        Whether to keep the epoch with the highest mean validation accuracy over the tasks that have
-        validation rows (of equal ones the first). If no task has any, all epochs are trained.
+    With `stop_early` the epoch with the highest mean validation accuracy over the tasks that have validation
+    rows is kept (of equal ones the first). If no task has any, all epochs are trained.
 
     Raises
     ------
@@ -385,18 +374,8 @@ def mean_valid_accuracy(inputs: FrozenInputs, tasks: Sequence[TaskRows], model: 
 def expected_counts(codes: Numbers, *, balance: float, power: float, cap: int) -> NDArray[np.float64]:
     """Return how often an epoch sees each row of a task, on average.
 
-    Parameters
-    ----------
-    codes
-        The label of every row.
-    balance
-        How much labels are evened out: a row of a label with m rows counts 1 / m^balance. 0 takes labels as
-        they are, with 1 every label is seen alike.
-    power
-        How much tasks are evened out: a task of n rows has cap * (n / cap)^power of them seen if it has more
-        than `cap`, else all.
-    cap
-        The number of rows above which a task is held back.
+    A row of a label with m rows counts 1 / m^balance: 0 takes labels as they are, with 1 every label is seen
+    alike. A task of n rows has cap * (n / cap)^power of them seen if it has more than `cap`, else all.
 
     Examples
     --------

@@ -143,13 +143,7 @@ def report_negative_transfer(
     encoder: Encoder | None = None,
     progress: Progress | None = None,
 ) -> NegativeTransferReport:
-    """Compare what serves with each task's own model; given the tasks, look for sources where it loses.
-
-    Raises
-    ------
-    UsageError
-        If nothing was held out.
-    """
+    """Compare what serves with each task's own model; given the tasks, look for sources where it loses."""
     if not held_out:
         raise UsageError(
             "there are no held-out predictions to tell negative transfer by",

@@ -76,13 +76,7 @@ MAX_REFERENCES = 256
 
 
 def check_learnable(tasks: TaskSet) -> None:
-    """Refuse tasks that no classifier can be fitted to.
-
-    Raises
-    ------
-    DataError
-        If there are no tasks, or one does not have training rows of two labels.
-    """
+    """Refuse tasks that no classifier can be fitted to."""
     if len(tasks) == 0:
         raise DataError("there are no tasks to train on", expected="at least one task")
     for task in tasks:
@@ -455,16 +449,8 @@ def train_blend(
 ) -> Predictor:
     """Train the models that serve on some rows of every task.
 
-    Parameters
-    ----------
-    jobs, data, encoder, settings, seed
-        What is trained, and how.
-    rows
-        The rows of every task.
-    weights
-        The weights of the blend; None where fewer than two tasks may share: single-task models serve.
-    name
-        The name of the split, for the keys of jobs.
+    Without weights (fewer than two tasks may share) single-task models serve. `name` is that of the split,
+    for the keys of jobs.
     """
     splits = make_splits(data, rows, name=name)
     inputs = JobInputs(splits, settings, seed)

@@ -88,17 +88,6 @@ def deal_folds(
     model could know its label; it is always trained on. Rows that have the same text and label are dealt
     together: a copy of a held-out row in training would flatter the model. Rows of other splits have -1.
 
-    Parameters
-    ----------
-    task
-        The task.
-    n_folds
-        How many folds.
-    seed
-        Of the dealing; the name of the task and its labels count too.
-    splits
-        Whose rows are dealt.
-
     Raises
     ------
     UsageError
@@ -224,17 +213,9 @@ def decide(
 ) -> Decision:
     """Train the models of all folds in one go, and decide what serves.
 
-    Parameters
-    ----------
-    jobs, data, settings, seed
-        What is trained, and how.
-    folds
-        The held-out rows.
-    cluster_models
-        ``auto`` lets cluster models serve if the verdict says that they help, ``always`` and ``never`` do as
-        they say (``never`` does not even train them).
-    n_random
-        How many draws of random clusters are measured.
+    `cluster_models` ``auto`` lets cluster models serve if the verdict says that they help, ``always`` and
+    ``never`` do as they say (``never`` does not even train them); `n_random` is the number of draws of random
+    clusters that are measured.
     """
     partitions: list[dict[str, int]] = []
     if cluster_models != "never" and clusters_to_train(data.clusters):
