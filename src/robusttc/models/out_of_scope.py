@@ -150,7 +150,8 @@ def fit_scope(examples: Sequence[ScopeExample]) -> ScopeModel:
     >>> generator = np.random.default_rng(0)
     >>> outside = np.arange(40) >= 20
     >>> near = np.where(outside[:, None], generator.normal(size=(40, 8)), np.eye(8)[np.arange(40) % 8])
-    >>> score = fit_scope([ScopeExample(np.eye(8), near, outside)]).score(np.eye(8), near)
+    >>> known = np.tile(np.eye(8), (3, 1))
+    >>> score = fit_scope([ScopeExample(known, near, outside)]).score(known, near)
     >>> auroc(score[~outside], score[outside])
     1.0
     """

@@ -397,7 +397,7 @@ def predict_prior(data: TrainingData, folds: Folds, names: Sequence[str]) -> Tab
 def name_blend(weights: BlendWeights) -> str:
     """Return what serves without cluster models, as a clause.
 
-    >>> name_blend(OWN_ONLY)
+    >>> name_blend(BlendWeights((1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)))
     'single-task models serve'
     """
     if weights.uses("own") and weights.uses("shared"):
