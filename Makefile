@@ -73,7 +73,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 
 bench-%: .venv/installed-dev
-	$(BIN)/python -m benchmarks.$*
+	$(BIN)/python -m benchmarks.$* $(ARGUMENTS)
 
 # For instance: make table-diverse ARGUMENTS=--quick
 table-%: .venv/installed-dev

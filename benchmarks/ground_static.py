@@ -93,7 +93,7 @@ def compare_clusters(name: str, scores: list[TransferScores]) -> list[list[str]]
     for n_clusters in (N_KINDS, "auto"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtWarning)
-            models = [RobustTaskClustering(n_clusters).fit(own) for own in scores]  # type: ignore[arg-type]
+            models = [RobustTaskClustering(n_clusters).fit(own) for own in scores]
         for column in ("kind", "source"):
             truth = read_truth(scores[0], path, "task", column)
             found = [

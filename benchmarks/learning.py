@@ -1,53 +1,76 @@
-"""Everything about learning on clusters: multi-task and few-shot on real tasks, and what it costs.
+"""Multi-task learning beside an older version of this package, on validation rows.
 
-``make bench-learning`` makes all records (hours on two cores, sentence vectors not counted) and prints the
-tables. Records go to a JSON file; what is there is not made again, so it can be stopped and goes on. `--only`
-chooses ways of learning, `--part` parts; ``--part tables`` prints the tables of what is there.
-
-Everything was chosen on validation rows of `bots175` and `diverse`, and on 40 pseudo-targets among the 145
-tasks that are not targets. These figures are on test rows.
+``make bench-learning ARGUMENTS="--old PATH"`` fits the same tasks with the same clusters by both versions and
+prints the accuracy of what serves, on all texts and on novel ones (which no other task has), with the
+differences and their 95 % intervals over tasks. ``--only`` chooses parts: ``multitask``, and ``adding``
+(tasks that are added to trained models). PATH is a checkout of the older version; without it only this one is
+measured. Sentence vectors come from the cache.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
-from benchmarks import learning_fewshot, learning_multitask
-from benchmarks.records import Records
+import numpy as np
 
-PARTS = ("few-shot", "multi-task", "diverse", "cnn", "tables")
+from benchmarks.report import print_table
+from robusttc.stats import Estimate, difference_interval
+
+ROOT = Path(__file__).resolve().parents[1]
+TRIAL = Path(__file__).with_name("learning_trial.py")
+SETS = {"multitask": ("bots175", "diverse", "amazon69"), "adding": ("bots175", "diverse")}
+
+
+def run_trial(part: str, name: str, source: Path, folder: Path, version: str) -> dict[str, Any]:
+    """Run one trial in a process of its own, with the package of a source folder; records are kept."""
+    record = folder / f"{part}-{name}-{version}.json"
+    if not record.is_file():
+        environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+        clusters = folder / f"clusters-{name}.json"
+        command = [sys.executable, str(TRIAL), part, name, str(clusters), str(record)]
+        subprocess.run(command, env=environment, check=True)
+    return dict(json.loads(record.read_text(encoding="utf-8")))
+
+
+def show(estimate: Estimate) -> str:
+    """Format a difference in points."""
+    return f"{100 * estimate.mean:+.2f} [{100 * estimate.low:.2f}, {100 * estimate.high:.2f}]"
+
+
+def compare(new: dict[str, float], old: dict[str, float]) -> list[str]:
+    """Return both means, and the paired difference over tasks."""
+    names = sorted(set(new) & set(old))
+    mine, theirs = ([values[name] for name in names] for values in (new, old))
+    means = [f"{100 * float(np.mean(values)):.2f}" for values in (theirs, mine)]
+    return [*means, show(difference_interval(mine, theirs))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--only", nargs="+", help="names of ways of learning")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--records", type=Path, default=Path("learning-records.json"))
-    parser.add_argument("--split", choices=("valid", "test"), default="test", help="of multi-task learning")
+    parser.add_argument("--only", nargs="+", choices=tuple(SETS), default=list(SETS))
+    parser.add_argument("--old", type=Path, help="a checkout of the older version")
+    parser.add_argument("--records", type=Path, default=Path("learning-records"))
     arguments = parser.parse_args()
-    records = Records(arguments.records)
-    multitask = {"seeds": arguments.seeds, "split": arguments.split, "only": arguments.only}
-    if "few-shot" in arguments.part:
-        learning_fewshot.measure(
-            records,
-            encoder="sentence",
-            seeds=arguments.seeds,
-            only=arguments.only,
-        )
-    if "multi-task" in arguments.part:
-        learning_multitask.measure(records, data="bots175", encoder="sentence", **multitask)
-    if "diverse" in arguments.part:
-        learning_multitask.measure(records, data="diverse", encoder="sentence", **multitask)
-    if "cnn" in arguments.part:
-        learning_multitask.measure(records, data="bots175", encoder="cnn", **multitask)
-        learning_fewshot.measure(records, encoder="cnn", seeds=arguments.seeds, only=arguments.only)
-    if "tables" in arguments.part:
-        for encoder in ("sentence", "cnn"):
-            learning_fewshot.print_results(records, encoder=encoder)
-        for data, encoder in (("bots175", "sentence"), ("diverse", "sentence"), ("bots175", "cnn")):
-            learning_multitask.print_results(records, data=data, encoder=encoder, split=arguments.split)
+    arguments.records.mkdir(parents=True, exist_ok=True)
+    for part in arguments.only:
+        rows = []
+        for name in SETS[part]:
+            new = run_trial(part, name, ROOT / "src", arguments.records, "new")
+            old = new
+            if arguments.old is not None:
+                old = run_trial(part, name, arguments.old / "src", arguments.records, "old")
+            for texts in ("all", "novel"):
+                if texts in new:
+                    seconds = f"{old['cpu_seconds']:.1f} / {new['cpu_seconds']:.1f}"
+                    rows.append([name, texts, *compare(new[texts], old[texts]), seconds])
+        print(f"\n## {part}\n")
+        print_table(["set", "texts", "old, %", "new, %", "difference", "CPU s, old / new"], rows)
 
 
 if __name__ == "__main__":

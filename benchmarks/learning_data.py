@@ -13,7 +13,7 @@ from benchmarks.pair_gain import find_novel
 from benchmarks.reliability import read_kinds
 from benchmarks.report import find_data
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, load_tasks, measure_transfer
-from robusttc.learning.groups import random_groups_like
+from robusttc.models import random_clusters_like
 from robusttc.random import numpy_generator
 
 # Rows a task of `diverse`: train, valid, test. Its sentence vectors take an hour if all rows are used.
@@ -67,7 +67,7 @@ def cluster_tasks(tasks: TaskSet, seed: int) -> Groups:
 def shuffle_groups(groups: Mapping[str, int], seed: int) -> Groups:
     """Give random clusters of the same sizes."""
     names = sorted(groups)
-    drawn = random_groups_like([groups[name] for name in names], seed)
+    drawn = random_clusters_like([groups[name] for name in names], seed)
     return dict(zip(names, drawn.tolist(), strict=True))
 
 

@@ -144,7 +144,7 @@ def measure(
 
     def tuned(seed: int) -> SentenceEncoder:
         from robusttc.encoders import fine_tune
-        from robusttc.learning.label_words import name_as_text
+        from robusttc.models import name_as_text
 
         return fine_tune(SentenceEncoder(device="cpu"), sources, seed=seed, label_texts=name_as_text)
 

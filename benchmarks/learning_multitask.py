@@ -20,7 +20,7 @@ from benchmarks.records import Record, Records, estimate, score_answers, show, s
 from benchmarks.report import GLOVE, print_table
 from robusttc import TaskSet
 from robusttc.baselines import HolisticBaseline, LogisticRegressionBaseline, SingleTaskBaseline
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 
 PART = "multi-task"
 LOGISTIC = "logistic regression, C tuned"
@@ -71,7 +71,7 @@ def ways(
         "paper: random clusters": lambda seed: clusters(strategy="paper", random_state=seed).fit(
             tasks, shuffle_groups(groups(seed), seed)
         ),
-        "blend without clusters": lambda seed: clusters(clusters="never", random_state=seed).fit(tasks),
+        "blend without clusters": lambda seed: clusters(cluster_models="never", random_state=seed).fit(tasks),
         "blend": lambda seed: clusters(random_state=seed).fit(tasks, groups(seed)),
     }
     if encoder == "sentence":
@@ -97,7 +97,7 @@ def judge(model: Predictor, tasks: TaskSet, split: str, novel: dict[str, NDArray
         record["weights"] = model.weights_
         if model.verdict_ is not None:
             record["verdict"] = model.verdict_.to_dict()
-            record["parts"] = {name: part.to_dict() for name, part in model.components_.items()}
+            record["parts"] = {name: part.to_dict() for name, part in model.held_out_accuracy_.items()}
             record["trust"] = model.trust_report().to_dict()
     return record
 

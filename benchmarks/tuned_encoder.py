@@ -21,7 +21,7 @@ from robusttc.encoders import Encoder, PairedEncoder, SentenceEncoder
 from robusttc.encoders.fine_tuning import fine_tune
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.protocol import choose_validation_tasks, few_shot_rows
-from robusttc.learning.label_words import name_as_text
+from robusttc.models import name_as_text
 
 SEED = 0
 USUAL = "logistic regression, C tuned"

@@ -28,7 +28,6 @@ LAYERS: list[set[str]] = [
     {"models"},
     {"transfer"},
     {"clustering"},
-    {"learning"},
     {"multitask", "fewshot"},
     {"assessing"},
     {"baselines"},

@@ -12,7 +12,7 @@ from benchmarks.learning_multitask import judge as judge_model
 from benchmarks.paper.clustering_ways import METHODS, Ablation, Clustered, Comparison
 from benchmarks.paper.figure_table import FigureTable, Measured
 from benchmarks.paper.table import Way, key_of
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.stats import difference_interval
 
 __all__ = ["learn_on_clusters", "learned_differences"]

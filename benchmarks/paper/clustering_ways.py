@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.paper.clustering_sets import ClusteringSet
 from robusttc import DoubtWarning, RobustTaskClustering, TransferScores
 from robusttc.clustering import cluster_points
-from robusttc.learning.groups import random_groups_like
+from robusttc.models import random_clusters_like
 from robusttc.transfer import row_means, standardise_columns
 
 __all__ = ["DEFAULT", "METHODS", "Ablation", "Clustered", "Comparison", "agreement", "contrast_by_task"]
@@ -142,7 +142,7 @@ class Comparison:
         if one.method == "random":
             robust = replace(one, method="robust")
             sizes = self.cluster(robust, seed).labels if half is None else self._halved(robust, seed, half)
-            return Clustered(random_groups_like(sizes, seed).astype(np.int64), {})
+            return Clustered(random_clusters_like(sizes, seed).astype(np.int64), {})
         if n_clusters is None and one.method != "robust":
             n_clusters = max(self.cluster(replace(one, method="robust"), seed).n_clusters, 1)
         if one.method == "texts":

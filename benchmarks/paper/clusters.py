@@ -19,7 +19,7 @@ from benchmarks.report import GLOVE
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, measure_transfer
 from robusttc.baselines import AsapBaseline
 from robusttc.encoders import make_encoder
-from robusttc.learning.groups import random_groups_like
+from robusttc.models import random_clusters_like
 from robusttc.transfer import TransferSettings, estimate_cost
 
 __all__ = ["Clusterings", "Grouping", "word_vectors"]
@@ -163,7 +163,7 @@ class Clusterings:
     def random(self, number: int, *, encoder: str, tasks: TaskSet, seed: int) -> Grouping:
         """Give random clusters of the sizes of those of the paper's scores."""
         found = self.robust("paper", number, encoder=encoder, tasks=tasks, seed=seed)
-        labels = random_groups_like([found.groups[name] for name in tasks.names], seed)
+        labels = random_clusters_like([found.groups[name] for name in tasks.names], seed)
         return name_groups(tasks, labels, {"random, sizes of n_clusters": number})
 
     def centroids(self, number: int, *, tasks: TaskSet, seed: int) -> Grouping:

@@ -19,7 +19,7 @@ from benchmarks.torch_training import warm_up
 from robusttc import TaskSet, complete_similarity, make_planted_tasks, measure_transfer
 from robusttc.clustering import CompletionResult
 from robusttc.encoders import CnnEncoder, WordInputs
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.random import numpy_generator
 
 __all__ = ["CostSet"]

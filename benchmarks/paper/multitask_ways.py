@@ -17,7 +17,7 @@ from robusttc.baselines import (
     NearestNeighbourBaseline,
     SingleTaskBaseline,
 )
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 
 __all__ = ["multitask_trials"]
 
@@ -104,10 +104,10 @@ def say_of_itself(model: ClusterMultiTask) -> dict[str, Any]:
     """Give what a model says of itself."""
     if model.strategy == "paper":
         return {"epochs": {str(cluster): epochs for cluster, epochs in model.epochs_.items()}}
-    said: dict[str, Any] = {"weights": model.weights_, "familiar_weights": model.familiar_weights_}
+    said: dict[str, Any] = {"weights": model.weights_, "seen_weights": model.seen_weights_}
     if model.verdict_ is not None:
         said["verdict"] = model.verdict_.to_dict()
-        said["parts"] = {name: part.to_dict() for name, part in model.components_.items()}
+        said["parts"] = {name: part.to_dict() for name, part in model.held_out_accuracy_.items()}
     return said
 
 
@@ -119,7 +119,7 @@ def our_trials(plan: Plan, clusterings: Clusterings) -> list[Trial]:
         return clusterings.robust("default", "auto", encoder="sentence", tasks=tasks, seed=seed)
 
     def plain(seed: int) -> Learned:
-        model = ClusterMultiTask(clusters="never", random_state=seed).fit(tasks)
+        model = ClusterMultiTask(cluster_models="never", random_state=seed).fit(tasks)
         return Learned(model=model, settings=describe_model(model), extra=say_of_itself(model))
 
     def way(name: str) -> Way:

@@ -12,7 +12,7 @@ from robusttc import TaskSet
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.settings import default_settings as fewshot_settings
 from robusttc.models import TrainingSettings
-from robusttc.multitask.settings import PAPER, MultiTaskSettings
+from robusttc.multitask import PAPER, MultiTaskSettings
 
 __all__ = ["Learning", "NumberOfClusters", "Plan", "paper_fewshot", "paper_multitask"]
 

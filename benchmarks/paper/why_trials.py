@@ -17,9 +17,8 @@ from benchmarks.paper.sets import cut_rows
 from benchmarks.records import score_answers
 from robusttc import Task, TaskSet
 from robusttc.baselines import SingleTaskBaseline
-from robusttc.learning.groups import random_groups_like
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.models import random_clusters_like
+from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 from robusttc.stats import difference_interval
 from robusttc.transfer import normalise_text
 
@@ -72,7 +71,7 @@ class Trials:
             seed=seed,
         )
         labels = [clusters.groups[name] for name in tasks.names]
-        shuffled = dict(zip(tasks.names, random_groups_like(labels, seed).tolist(), strict=True))
+        shuffled = dict(zip(tasks.names, random_clusters_like(labels, seed).tolist(), strict=True))
         model = (*condition.data, condition.width, seed)
         of_clusters = (*model, condition.instrument, condition.number)
         own = self.once(("single", *condition.data, seed), lambda: self.single(tasks, condition, seed))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from robusttc.fewshot.estimator import ClusterFewShot
-    from robusttc.multitask.estimator import ClusterMultiTask
+    from robusttc.multitask import ClusterMultiTask
     from robusttc.transfer import TransferScores, measure_transfer, read_scores
 
 __all__ = [
@@ -100,7 +100,7 @@ __getattr__ = attach(
             "UsageError",
         ),
         "fewshot.estimator": ("ClusterFewShot",),
-        "multitask.estimator": ("ClusterMultiTask",),
+        "multitask": ("ClusterMultiTask",),
         "transfer": ("TransferScores", "measure_transfer", "read_scores"),
     },
 )

@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.fewshot.assessment import assess_fewshot
-from robusttc.learning.verdict import Setting, Verdict
-from robusttc.multitask.assessment import assess_multitask
+from robusttc.models import Setting, Verdict
+from robusttc.multitask import assess_multitask
 from robusttc.params import Choice, check_param
 from robusttc.progress import ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
@@ -26,7 +26,7 @@ def assess_clusters(
     *,
     setting: Setting = "multitask",
     encoder: str | Encoder = "sentence",
-    n_random: int = 2,
+    n_random: int = 1,
     random_state: RandomState = 0,
     progress: ProgressOption = True,
 ) -> Verdict:

@@ -20,7 +20,7 @@ from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.fewshot.protocol import few_shot_rows, make_few_shot
 from robusttc.fewshot.settings import default_settings
 from robusttc.models import TrainingSettings
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import MultiTaskSettings
 
 QUICK = TrainingSettings(width=24, epochs=10, min_steps=100)
 JOINT = MultiTaskSettings(width=24, activation="relu", epochs=15, dropout=0.2)

@@ -25,8 +25,7 @@ from robusttc.fewshot.rehearsal import Rehearsal, deal_rounds, rehearse
 from robusttc.fewshot.scenes import set_scene
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings, default_settings
 from robusttc.fewshot.spaces import Metrics, Space
-from robusttc.learning.model_files import read_model_folder, write_model_folder
-from robusttc.models import TrainingSettings
+from robusttc.models import TrainingSettings, read_model_folder, write_model_folder
 
 QUICK = FewShotSettings(metric=MetricSettings(steps=3), rehearsals=1)
 

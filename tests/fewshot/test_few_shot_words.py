@@ -18,8 +18,7 @@ from robusttc.fewshot.model import FewShotModel
 from robusttc.fewshot.protocol import make_few_shot
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.fewshot.sources import make_ready
-from robusttc.learning.label_words import name_as_text
-from robusttc.models import TrainingSettings
+from robusttc.models import TrainingSettings, name_as_text
 
 PAPER = FewShotSettings(
     metric=MetricSettings(loss="matching", names=0.0, steps=40, learning_rate=3e-3),

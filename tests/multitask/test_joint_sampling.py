@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robusttc.multitask.sampling import draw_rows, expected_counts, make_steps
+from robusttc.multitask.joint_training import draw_rows, expected_counts, make_steps
 
 
 @pytest.mark.parametrize("seed", range(3))

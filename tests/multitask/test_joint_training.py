@@ -10,11 +10,16 @@ from planted_vectors import make_planted_vectors
 from robusttc.encoders import DenseInputs
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 from robusttc.models import head_gradients
-from robusttc.multitask.joint import TaskPart, train_jointly
-from robusttc.multitask.settings import MultiTaskSettings, default_settings, paper_settings
-from robusttc.multitask.shared_model import SharedModel
-from robusttc.multitask.task_rows import make_parts
-from robusttc.progress import ProgressEvent
+from robusttc.multitask import (
+    MultiTaskSettings,
+    SharedModel,
+    TaskRows,
+    default_settings,
+    paper_settings,
+    prepare_tasks,
+    train_jointly,
+)
+from robusttc.multitask.joint_training import label_groups
 from robusttc.random import numpy_generator
 
 QUICK = MultiTaskSettings(
@@ -29,11 +34,12 @@ QUICK = MultiTaskSettings(
 )
 
 
-def planted_parts(seed: int = 0, n_tasks: int = 6) -> tuple[DenseInputs, list[TaskPart]]:
+def planted_parts(seed: int = 0, n_tasks: int = 6) -> tuple[DenseInputs, list[TaskRows]]:
     planted = make_planted_vectors(n_tasks, 1, seed=seed)
-    prepared = planted.encoder.prepare(planted.tasks)
-    assert isinstance(prepared.inputs, DenseInputs)
-    return prepared.inputs, list(make_parts(planted.tasks, prepared).values())
+    data = prepare_tasks(planted.tasks, planted.encoder, None)
+    inputs = data.inputs_of("task-00")
+    assert isinstance(inputs, DenseInputs)
+    return inputs, [data.rows(task.name, task.rows("train"), valid=True) for task in planted.tasks]
 
 
 def same_model(first: SharedModel, second: SharedModel) -> bool:
@@ -150,7 +156,7 @@ def test_early_stopping_keeps_the_best_epoch() -> None:
 
 def test_without_validation_rows_all_epochs_are_trained() -> None:
     inputs, parts = planted_parts()
-    bare = [TaskPart(part.name, part.n_labels, part.items, part.codes) for part in parts]
+    bare = [TaskRows(part.name, part.n_labels, part.items, part.codes) for part in parts]
     settings = QUICK.replace(epochs=4, min_steps=1)
     stopped = train_jointly(
         inputs, bare, settings=settings, generator=numpy_generator(0, "x"), stop_early=True
@@ -160,35 +166,9 @@ def test_without_validation_rows_all_epochs_are_trained() -> None:
     assert same_model(stopped, plain)
 
 
-def test_a_start_is_gone_on_from_and_left_alone() -> None:
-    inputs, parts = planted_parts()
-    shared = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(0, "x"))
-    before = shared.copy(n_epochs=shared.n_epochs)
-    events: list[ProgressEvent] = []
-    still = QUICK.replace(start_epochs=1, start_learning_rate=1e-12)
-    model = train_jointly(
-        inputs,
-        parts[:2],
-        settings=still,
-        generator=numpy_generator(0, "y"),
-        start=shared,
-        progress=events.append,
-        stage="cluster",
-    )
-    assert same_model(shared, before)
-    assert model.names == ("task-00", "task-01")
-    np.testing.assert_allclose(
-        model.probabilities("task-01", inputs), shared.probabilities("task-01", inputs), atol=1e-4
-    )
-    assert {event.stage for event in events} == {"cluster"}
-    assert events[-1].done == events[-1].total
-    with pytest.raises(UnknownTaskError, match="task-0"):
-        model.probabilities("task-05", inputs)
-
-
 def test_tasks_without_rows_are_refused() -> None:
     inputs, parts = planted_parts()
-    empty = TaskPart("empty", 2, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    empty = TaskRows("empty", 2, np.zeros(0, np.int64), np.zeros(0, np.int64))
     with pytest.raises(DataError, match="'empty'"):
         train_jointly(inputs, [*parts, empty], settings=QUICK, generator=numpy_generator(0, "x"))
     with pytest.raises(DataError, match="no tasks"):
@@ -200,11 +180,11 @@ def test_tasks_without_rows_are_refused() -> None:
     [
         ("width", 0),
         ("epochs", 1.5),
-        ("n_copies", True),
+        ("epochs", True),
         ("dropout", 1.0),
         ("learning_rate", 0),
-        ("weight_decay", -1),
-        ("smoothing", float("nan")),
+        ("balance", -1),
+        ("power", float("nan")),
         ("decay", "no"),
         ("head_c", -1),
         ("activation", "residul"),
@@ -217,24 +197,50 @@ def test_settings_that_cannot_be_used(name: str, value: object) -> None:
 
 
 def test_few_small_tasks_get_more_epochs() -> None:
-    settings = MultiTaskSettings(epochs=10, min_steps=100, start_epochs=2)
+    settings = MultiTaskSettings(epochs=10, min_steps=100)
     assert settings.count_epochs(50) == 10
     assert settings.count_epochs(3) == 34
-    assert settings.count_epochs(3, is_start=True) == 7
     inputs, _ = planted_parts()
     assert default_settings(inputs).activation == "residual"
     assert paper_settings(inputs).share_labels is False
     # The paper's step size for all weights, labels and tasks as they come, and no second classifier.
     paper = paper_settings(inputs)
     assert (paper.learning_rate, paper.head_rate, paper.decay) == (1e-3, 1.0, False)
-    assert (paper.balance, paper.power, paper.head_c, paper.smoothing) == (0.0, 1.0, 0.0, 0.0)
+    assert (paper.balance, paper.power, paper.head_c) == (0.0, 1.0, 0.0)
     assert paper_settings(inputs).fingerprint != default_settings(inputs).fingerprint
 
 
-def test_weight_decay_makes_weights_smaller() -> None:
+def test_namesakes_learn_from_each_other() -> None:
+    # Of each task only half of the labels have many rows; namesakes in the other task have the rest.
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(6, 12))
+    names = tuple(f"label_{number}" for number in range(6))
+    sizes = {"a": [30, 30, 30, 1, 1, 1], "b": [1, 1, 1, 30, 30, 30]}
+    blocks, parts, start = [], [], 0
+    for name, own in sizes.items():
+        codes = np.repeat(np.arange(6), own)
+        blocks.append(centres[codes] + 0.9 * generator.normal(size=(len(codes), 12)))
+        parts.append(TaskRows(name, 6, np.arange(start, start + len(codes)), codes, label_names=names))
+        start += len(codes)
+    inputs = DenseInputs(np.concatenate(blocks).astype(np.float32))
+    asked_codes = np.repeat(np.arange(3, 6), 40)
+    asked = DenseInputs((centres[asked_codes] + 0.9 * generator.normal(size=(120, 12))).astype(np.float32))
+    accuracy = {}
+    for share in (False, True):
+        settings = MultiTaskSettings(width=16, epochs=5, min_steps=150, head_c=0.0, share_labels=share)
+        model = train_jointly(inputs, parts, settings=settings, generator=numpy_generator(0, "x"))
+        accuracy[share] = (model.probabilities("a", asked).argmax(axis=1) == asked_codes).mean()
+    assert accuracy[True] > accuracy[False] + 0.05
+
+
+def test_label_names_are_compared_by_their_words() -> None:
+    groups = label_groups(["order_status", "orderStatus", "1", "-1", "ORDER status", "2"])
+    assert groups[0] == groups[1] == groups[4]
+    assert len(set(groups.tolist())) == 4
+
+
+def test_a_task_that_the_model_does_not_know_is_named() -> None:
     inputs, parts = planted_parts()
-    plain = train_jointly(inputs, parts, settings=QUICK, generator=numpy_generator(0, "x"))
-    light = train_jointly(
-        inputs, parts, settings=QUICK.replace(weight_decay=10.0), generator=numpy_generator(0, "x")
-    )
-    assert np.linalg.norm(light.weight) < 0.8 * np.linalg.norm(plain.weight)
+    model = train_jointly(inputs, parts[:2], settings=QUICK, generator=numpy_generator(0, "x"))
+    with pytest.raises(UnknownTaskError, match="task-0"):
+        model.probabilities("task-05", inputs)

@@ -11,10 +11,9 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UsageError
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 
-QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=30, head_c=3.0, n_copies=2)
+QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=30, head_c=3.0)
 
 
 def check_same(model: ClusterMultiTask, loaded: ClusterMultiTask, asked: dict[str, Any]) -> None:
@@ -22,11 +21,12 @@ def check_same(model: ClusterMultiTask, loaded: ClusterMultiTask, asked: dict[st
     assert np.array_equal(loaded.labels_, model.labels_)
     for name in (
         "weights_",
-        "familiar_weights_",
-        "starts_",
+        "seen_weights_",
+        "clusters_serve_",
         "verdict_",
-        "components_",
-        "temperatures_",
+        "held_out_accuracy_",
+        "temperature_",
+        "agreement_",
         "epochs_",
         "without_validation_",
     ):
@@ -46,7 +46,7 @@ def test_vectors_round_trip(tmp_path: Path, strategy: Any) -> None:
     tasks = planted.tasks.keep_private(["task-03"])
     labels = [0, 1, 0, 1, 0, 1, 0, -1, 4]
     model = ClusterMultiTask(
-        planted.encoder, strategy=strategy, settings=QUICK, clusters="always", n_random=0
+        planted.encoder, strategy=strategy, settings=QUICK, cluster_models="always", n_random=0
     ).fit(tasks, labels)
     model.save(tmp_path / "model")
     loaded = ClusterMultiTask.load(tmp_path / "model")
@@ -56,9 +56,30 @@ def test_vectors_round_trip(tmp_path: Path, strategy: Any) -> None:
     again = ClusterMultiTask.load(tmp_path / "model")
     check_same(model, again, {name: planted.features[name] for name in tasks.names})
     if strategy == "blend":
-        assert again.harm_report(culprits="none") == model.harm_report(culprits="none")
-        with pytest.raises(UsageError, match="training data"):
-            again.harm_report()
+        assert again.negative_transfer_report() == model.negative_transfer_report()
+        for name, held in model.held_out_.items():
+            assert np.array_equal(again.held_out_[name].rows, held.rows)
+
+
+def test_loaded_parameters_are_those_that_were_fitted(tmp_path: Path) -> None:
+    planted = make_planted_vectors(4, 2, seed=0)
+    model = ClusterMultiTask(
+        planted.encoder, settings=QUICK, n_folds=4, n_random=0, cluster_models="never", refit="train"
+    )
+    model.fit(planted.tasks, planted.kinds).save(tmp_path / "model")
+    loaded = ClusterMultiTask.load(tmp_path / "model")
+    found, expected = loaded.get_params(), model.get_params()
+    assert type(found.pop("encoder")) is type(expected.pop("encoder"))
+    assert found == expected
+    words = TaskSet(Task(name, ["good", "bad"] * 4, ["p", "q"] * 4) for name in "ab")
+    settings = MultiTaskSettings(width=8, activation="relu", epochs=2, min_steps=10)
+    ClusterMultiTask("cnn", settings=settings).fit(words).save(tmp_path / "words")
+    again = ClusterMultiTask.load(tmp_path / "words")
+    assert again.encoder == "cnn"
+    # Fitted again, it is the same model, not one on some default encoder.
+    texts = ["good", "bad thing"]
+    expected_table = again.predict_proba("a", texts)
+    assert np.array_equal(again.fit(words).predict_proba("a", texts), expected_table)
 
 
 @pytest.mark.parametrize("strategy", ["blend", "paper"])
@@ -69,7 +90,7 @@ def test_words_round_trip(tmp_path: Path, strategy: Any) -> None:
     tasks = TaskSet(Task(name, [f"{text} {name}" for text in texts], labels, splits) for name in "abcd")
     tasks = tasks.keep_private(["d"])
     settings = MultiTaskSettings(width=8, activation="relu", epochs=2, min_steps=10)
-    model = ClusterMultiTask("cnn", strategy=strategy, settings=settings, clusters="always", n_random=0)
+    model = ClusterMultiTask("cnn", strategy=strategy, settings=settings, cluster_models="always", n_random=0)
     model.fit(tasks, [0, 0, 1, 1])
     model.save(tmp_path / "model")
     asked = ["good people", "something bad", "unknown words only", ""]

@@ -10,9 +10,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.serving import OWN_ONLY
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import OWN_ONLY, ClusterMultiTask, MultiTaskSettings
 
 QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=30, head_c=3.0)
 HIDDEN = "task-02"
@@ -20,18 +18,19 @@ HIDDEN = "task-02"
 
 def shared_arrays(model: ClusterMultiTask) -> dict[str, Any]:
     """Give all numbers that belong to more than one task."""
-    serving = model._serving
+    serving = model.predictor_
     groups = {**{f"cluster {key}": own for key, own in serving.clusters.items()}}
     if serving.shared is not None:
         groups["shared"] = serving.shared
     found: dict[str, Any] = {}
     for key, shared in groups.items():
-        for number, copy in enumerate(shared.copies):
-            _, arrays = copy.describe()
-            found |= {f"{key}, copy {number}, {name}": array for name, array in arrays.items()}
-            assert HIDDEN not in copy.names
+        found |= {f"{key}, {name}": array for name, array in shared.describe()[1].items()}
+        assert HIDDEN not in shared.names
     if serving.scope is not None:
         found |= serving.scope.arrays()
+    if serving.seen is not None:
+        found["hashes"] = serving.seen.keys
+        assert HIDDEN not in serving.seen.names
     return found
 
 
@@ -41,9 +40,9 @@ def compare(first: ClusterMultiTask, second: ClusterMultiTask) -> None:
     assert mine
     assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
     assert first.weights_ == second.weights_
-    assert first.temperatures_ == second.temperatures_
+    assert first.temperature_ == second.temperature_
     assert first.verdict_ == second.verdict_
-    assert first.components_ == second.components_
+    assert first.held_out_accuracy_ == second.held_out_accuracy_
 
 
 @pytest.mark.parametrize("strategy", ["blend", "paper"])
@@ -65,7 +64,7 @@ def test_vectors_of_a_private_task_reach_nobody(strategy: Any, seed: int) -> Non
     options: dict[str, Any] = {
         "strategy": strategy,
         "settings": QUICK,
-        "clusters": "always",
+        "cluster_models": "always",
         "n_random": 1,
         "random_state": seed,
     }
@@ -80,7 +79,7 @@ def test_vectors_of_a_private_task_reach_nobody(strategy: Any, seed: int) -> Non
     # It has a model of its own all the same, and is served by it alone.
     rows = planted.features[HIDDEN]
     assert (first.predict(HIDDEN, rows) == task.labels).mean() > 0.6
-    assert first._serving.tasks[HIDDEN].weights == OWN_ONLY
+    assert first.predictor_.tasks[HIDDEN].weights == OWN_ONLY
     assert first.labels_[2] == -1
     assert second.label_names(HIDDEN) == ("M0", "M1", "M2", "M3", "M4")
 
@@ -93,7 +92,7 @@ def test_words_of_a_private_task_reach_nobody() -> None:
     other = Task("s", ["aardvark first", "entirely different"] * 4, ["q", "p"] * 4, may_share=False)
     settings = MultiTaskSettings(width=8, activation="relu", epochs=2, min_steps=10, embeddings="random")
     models = [
-        ClusterMultiTask("cnn", settings=settings, clusters="always", n_random=0).fit(
+        ClusterMultiTask("cnn", settings=settings, cluster_models="always", n_random=0).fit(
             TaskSet([*open_tasks, private]), [0, 0, 1, 0]
         )
         for private in (secret, other)
@@ -102,7 +101,7 @@ def test_words_of_a_private_task_reach_nobody() -> None:
     for name in "abc":
         asked = [*texts, "secret word", "aardvark"]
         assert np.array_equal(models[0].predict_proba(name, asked), models[1].predict_proba(name, asked))
-    words = models[0]._serving.reader.describe()[0]["words"]
+    words = models[0].predictor_.reader.describe()[0]["words"]
     assert "secret" not in words
     assert models[0].predict("s", ["secret word", "hidden thing"]).tolist() == ["p", "q"]
 
@@ -115,7 +114,7 @@ def test_only_private_tasks() -> None:
         model.fit(tasks, [0, 0, 0])
         assert model.verdict_ is None
         assert model.labels_.tolist() == [-1, -1, -1]
-        assert model._serving.shared is None
-        assert model._serving.clusters == {}
+        assert model.predictor_.shared is None
+        assert model.predictor_.clusters == {}
         rows = planted.features["task-01"]
         assert (model.predict("task-01", rows) == tasks["task-01"].labels).mean() > 0.6

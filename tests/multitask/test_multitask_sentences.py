@@ -10,9 +10,8 @@ import pytest
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FineTuningSettings, SentenceEncoder, fine_tuning
-from robusttc.learning.label_words import name_as_text
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.models import name_as_text
+from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 
 QUICK = MultiTaskSettings(width=16, epochs=5, min_steps=20)
 PLACES = {"a": "harbour", "b": "museum", "c": "station", "d": "garden"}
@@ -48,7 +47,7 @@ def test_tuning_sees_only_tasks_that_may_share(monkeypatch: pytest.MonkeyPatch, 
     model.fit(make_tasks(), [0, 0, 1, 1])
     assert asked == {"names": ("a", "b", "c"), "seed": 5, "label_texts": name_as_text, "progress": None}
     # What is decided is decided on rows that the tuned encoder has not seen.
-    assert {task.n_rows for task in model.harm_report(culprits="none").tasks} == {3}
+    assert {task.n_rows for task in model.negative_transfer_report().tasks} == {3}
     new = ["when does it open tomorrow", "how can i walk there", "is it expensive to go in"]
     assert model.predict("a", new).tolist() == ["hours", "way", "price"]
     model.save(tmp_path / "model")

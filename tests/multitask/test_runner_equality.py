@@ -21,14 +21,11 @@ from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.jobs import Job, Result, Runner, Shared, make_executor, pack, unpack
 from robusttc.models import TrainingSettings
-from robusttc.multitask.assessment import assess_multitask
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.retraining import retrain_culprits
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import ClusterMultiTask, MultiTaskSettings, assess_multitask
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.transfer import TransferSettings, measure_transfer, pair_scores
 
-QUICK = MultiTaskSettings(width=8, dropout=0.2, epochs=4, min_steps=10, start_epochs=2)
+QUICK = MultiTaskSettings(width=8, dropout=0.2, epochs=4, min_steps=10)
 WORDS = QUICK.replace(activation="relu")
 METRIC = MetricSettings(steps=8, learning_rate=1e-2)
 FEW = FewShotSettings(metric=METRIC, rehearsals=1, layer=TrainingSettings(width=6))
@@ -144,7 +141,7 @@ def fit_multitask(runner: Any, **options: Any) -> ClusterMultiTask:
 
 def ask(model: ClusterMultiTask, name: str) -> Any:
     """Give the probabilities of a task's rows before its temperature, which other tasks may change."""
-    return model._serving.raw_probabilities(name, model._serving.read(name, PLANTED.features[name]))
+    return model.predictor_.raw_probabilities(name, *model.predictor_.read(name, PLANTED.features[name]))
 
 
 def few_shot_tasks(*, same_labels: bool = False) -> tuple[TaskSet, FeatureEncoder]:
@@ -193,9 +190,9 @@ def test_scores_of_words_are_the_same() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"clusters": "always", "n_random": 2, "settings": QUICK.replace(n_copies=2)},
+        {"cluster_models": "always", "n_random": 2},
         {"tasks": PLANTED.tasks.keep_private(["task-01", "task-06"])},
-        {"clusters": "never"},
+        {"cluster_models": "never", "refit": "all"},
         {"labels": None},
         {"strategy": "paper", "tasks": PLANTED.tasks.keep_private(["task-01"])},
     ],
@@ -208,17 +205,21 @@ def test_multitask_models_are_the_same(options: dict[str, Any], tmp_path: Path) 
     assert runner.n_held == 0
 
 
-def test_models_that_start_from_remembered_ones_are_the_same(tmp_path: Path) -> None:
-    expected = content(fit_multitask(None, clusters="always"), tmp_path / "here")
+def test_remembered_jobs_give_the_same(tmp_path: Path) -> None:
+    expected = content(fit_multitask(None, cluster_models="always"), tmp_path / "here")
     runner = Remembering()
-    # Without cluster models nobody starts from the shared models of the folds: only answers are kept.
-    fit_multitask(runner, clusters="never")
-    assert content(fit_multitask(runner, clusters="always"), tmp_path / "again") == expected
+    fit_multitask(runner, cluster_models="never")
+    assert content(fit_multitask(runner, cluster_models="always"), tmp_path / "again") == expected
 
 
 @pytest.mark.parametrize("strategy", ["blend", "paper"])
 def test_multitask_models_of_words_are_the_same(strategy: Any, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"encoder": "cnn", "strategy": strategy, "clusters": "always", "n_random": 1}
+    options: dict[str, Any] = {
+        "encoder": "cnn",
+        "strategy": strategy,
+        "cluster_models": "always",
+        "n_random": 1,
+    }
     options |= {"settings": WORDS, "tasks": word_tasks().keep_private(["w/0"]), "labels": [0, 0, 0, 1, 1, 2]}
     expected = content(fit_multitask(None, **options), tmp_path / "here")
     assert content(fit_multitask(Shuffled(1), **options), tmp_path / "shuffled") == expected
@@ -257,7 +258,7 @@ def test_few_shot_metrics_of_words_are_the_same(tmp_path: Path) -> None:
 def test_real_processes_give_the_same(tmp_path: Path) -> None:
     with Runner(make_executor("local", n_workers=2)) as runner:
         assert measure(runner).content_hash == measure(None).content_hash
-        options: dict[str, Any] = {"clusters": "always", "n_random": 1}
+        options: dict[str, Any] = {"cluster_models": "always", "n_random": 1}
         models = [content(fit_multitask(who, **options), tmp_path / f"m {who}") for who in (None, runner)]
         assert models[0] == models[1]
         metrics = [content(fit_few_shot(who), tmp_path / f"f {who}") for who in (None, runner)]
@@ -327,10 +328,10 @@ def test_a_cluster_without_a_model_is_served_by_own_models() -> None:
         return "/whole/cluster" in key and "tasks 3" in key
 
     with doubts() as found:
-        model = fit_multitask(Shuffled(loses=loses), clusters="always", n_random=1)
-    assert model.starts_ == {}
-    assert any("own models serve their tasks: 'task-00', 'task-01'" in one for one in found)
-    own = fit_multitask(None, clusters="always", n_random=1)
+        model = fit_multitask(Shuffled(loses=loses), cluster_models="always", n_random=1)
+    assert model.predictor_.clusters == {}
+    assert any("single-task models take their places: 'task-00', 'task-01'" in one for one in found)
+    own = fit_multitask(None, cluster_models="always", n_random=1)
     assert own.weights_ == model.weights_  # the folds were not touched
     assert np.array_equal(ask(model, "task-06"), ask(own, "task-06"))
     assert not np.array_equal(ask(model, "task-00"), ask(own, "task-00"))
@@ -339,7 +340,7 @@ def test_a_cluster_without_a_model_is_served_by_own_models() -> None:
         # In the folds the tasks of a cluster without a model are asked of their own models.
         again = fit_multitask(Shuffled(loses=lambda key: "/fold" in key and "/cluster" in key), n_random=1)
     assert again.verdict_ is not None
-    assert again.components_["cluster"] == again.components_["own"]
+    assert again.held_out_accuracy_["cluster"] == again.held_out_accuracy_["own"]
 
 
 @pytest.mark.parametrize("place", ["fold 1", "whole"])
@@ -348,15 +349,15 @@ def test_nothing_goes_on_without_the_model_of_all_tasks(place: str) -> None:
     settings = QUICK.replace(own_c=1e-4, epochs=30)
     runner = Shuffled(loses=lambda key: f"{place}/shared" in key)
     with pytest.raises(WorkError, match=f"unit multitask/{place}/shared[^/]*/tasks 8") as caught:
-        fit_multitask(runner, clusters="never", settings=settings)
+        fit_multitask(runner, cluster_models="never", settings=settings)
     assert runner.n_held == 0
     assert caught.value.exit_code == 3
 
 
 def test_a_bad_batch_of_own_models_is_done_task_by_task(tmp_path: Path) -> None:
-    expected = content(fit_multitask(None, clusters="never"), tmp_path / "here")
+    expected = content(fit_multitask(None, cluster_models="never"), tmp_path / "here")
     runner = Shuffled(loses=lambda key: "/own/tasks" in key)
-    assert content(fit_multitask(runner, clusters="never"), tmp_path / "shuffled") == expected
+    assert content(fit_multitask(runner, cluster_models="never"), tmp_path / "shuffled") == expected
     assert [key for key in runner.keys[1] if "task-00" in key][:1] == ["multitask/fold 0/own/task task-00"]
 
 
@@ -367,10 +368,11 @@ def test_a_task_without_an_own_model_has_no_opinion() -> None:
     with doubts() as found:
         model = fit_multitask(Shuffled(loses=loses), labels=None)
     assert any("in some folds: 'task-02'" in one for one in found)
-    assert any("no opinion: 'task-02'" in one for one in found)
-    own = model._serving.own["task-02"]
-    inputs = model._serving.read("task-02", PLANTED.features["task-02"])
-    assert np.allclose(own.probabilities(inputs), 1 / 3)
+    assert any("alike to them: 'task-02'" in one for one in found)
+    inputs, _ = model.predictor_.read("task-02", PLANTED.features["task-02"])
+    own = model.predictor_.component("own", "task-02", inputs)
+    assert own is not None
+    assert np.allclose(own, 1 / 3)
     # All other models of the task are there.
     assert len(set(model.predict("task-02", PLANTED.features["task-02"]))) > 1
     words = word_tasks(2).keep_private(["w/1"])
@@ -388,29 +390,10 @@ def test_the_paper_trains_tasks_alone_where_their_cluster_fails() -> None:
     with doubts() as found:
         model = fit_multitask(Shuffled(loses=loses), strategy="paper")
     assert any("their tasks are trained alone: 'task-00'" in one for one in found)
-    assert any("no opinion: 'task-04'" in one for one in found)
+    assert any("alike to them: 'task-04'" in one for one in found)
     alone = fit_multitask(None, strategy="paper", labels=[-1] * 8)
     assert np.array_equal(ask(model, "task-00"), ask(alone, "task-00"))
     assert np.allclose(ask(model, "task-04"), 1 / 3)
-
-
-def test_culprits_are_the_same_and_mates_whose_models_fail_are_not_blamed() -> None:
-    model = fit_multitask(None, clusters="always", n_random=0)
-    data = model._data
-    assert data is not None
-    names = ["task-00", "task-01"]
-    expected = retrain_culprits(model._fitted, data, names, n_folds=3)
-    runner = Shuffled()
-    assert retrain_culprits(model._fitted, data, names, n_folds=3, runner=runner) == expected
-    # Three tasks of a cluster: all together, and without each of two mates, in three folds.
-    assert [len(keys) for keys in runner.keys] == [2 * 3 * 3]
-    with doubts() as found:
-        lost = Shuffled(loses=lambda key: "/culprits/tasks 2" in key)
-        assert retrain_culprits(model._fitted, data, names, n_folds=3, runner=lost) == {
-            "task-00": (),
-            "task-01": (),
-        }
-    assert any("not looked for among all mates" in one for one in found)
 
 
 def test_a_cluster_without_a_metric_or_pool_goes_without() -> None:

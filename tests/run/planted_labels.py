@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs
-from robusttc.multitask.components import fit_own
-from robusttc.multitask.joint import TaskPart
-from robusttc.multitask.settings import MultiTaskSettings
+from robusttc.multitask import MultiTaskSettings, TaskRows, fit_own
 from robusttc.run.explain.conflicting import LabelConflict, find_conflicts
 from robusttc.run.explain.corresponding import LabelRelation, find_relations
 from robusttc.run.explain.cross_predicting import Sample, ask_each_other, choose_texts, make_sample
@@ -64,7 +62,7 @@ class World:
         matrix = np.array([self.vectors[text] for text in texts.shown], dtype=np.float32)
         inputs = DenseInputs(matrix)
         trained = np.flatnonzero(~texts.is_held)
-        part = TaskPart(task.name, len(task.label_names), trained, texts.codes[trained])
+        part = TaskRows(task.name, len(task.label_names), trained, texts.codes[trained])
         model = fit_own(inputs, part, settings=SETTINGS, seed=0, stage="own")
         return make_sample(texts, inputs, matrix, model)
 

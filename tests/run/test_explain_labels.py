@@ -12,7 +12,7 @@ from scipy.stats import binom, fisher_exact
 
 from robusttc.data import Task, TokenArray
 from robusttc.encoders import DenseInputs, WordInputs
-from robusttc.multitask.components import blank_own
+from robusttc.multitask import uniform_model
 from robusttc.run.explain.conflicting import CommonText, find_conflicts
 from robusttc.run.explain.corresponding import (
     CrossTables,
@@ -246,7 +246,7 @@ def test_own_models_are_fitted_where_none_were_kept() -> None:
     world.write("parcel", 1)
     reader = SimpleNamespace(read=lambda texts: DenseInputs(np.array([world.vectors[t] for t in texts])))
     fitted: Any = SimpleNamespace(
-        serving=SimpleNamespace(reader=reader, shared=None), settings=SETTINGS, seed=0
+        predictor_=SimpleNamespace(reader=reader, shared=None), settings_=SETTINGS, seed_=0
     )
     found = map_labels(own, [other, thin, private], fitted, {})
     assert found.compared == ("other",)
@@ -277,16 +277,16 @@ def test_words_are_represented_by_a_layer() -> None:
         tokens = TokenArray(ids, np.arange(0, len(ids) + 1, 2))
         return WordInputs(tokens, np.eye(12, 3, k=-1, dtype=np.float32))
 
-    own = {name: blank_own(read(["pay 1"]), 2) for name in ("a", "b")}
+    own = {name: uniform_model(read(["pay 1"]), 2) for name in ("a", "b")}
     serving = SimpleNamespace(reader=SimpleNamespace(read=read), shared=None)
-    fitted: Any = SimpleNamespace(serving=serving, settings=SETTINGS, seed=0)
+    fitted: Any = SimpleNamespace(predictor_=serving, settings_=SETTINGS, seed_=0)
     assert map_labels(tasks[0], tasks[1:], fitted, {}).compared == ()
     found = map_labels(tasks[0], tasks[1:], fitted, own)
     assert found.compared == ("b",)
     # All texts are in common.
     assert kinds(found.relations) == {("corresponds", "x", "b", "x"), ("corresponds", "y", "b", "y")}
     model: Any = own["a"]
-    serving.shared = SimpleNamespace(copies=[SimpleNamespace(layer=model.layer)])
+    serving.shared = SimpleNamespace(layer=model.layer)
     assert map_labels(tasks[0], tasks[1:], fitted, own) == found
 
 

@@ -16,9 +16,7 @@ from robusttc.cli.plain_tables import show_some
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs
-from robusttc.multitask.culprits import Culprit
-from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.run.answering import Answers
+from robusttc.multitask import HeldOutRows, MultiTaskSettings, TransferSource
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.explain.conflicting import LabelConflict
 from robusttc.run.explain.corresponding import LabelRelation
@@ -134,28 +132,26 @@ def test_an_added_task_that_does_not_share_says_what_it_forgoes() -> None:
     assert not sharing.is_doubtful
 
 
-def test_held_out_rows_without_folds_are_those_in_valid() -> None:
-    """After tuning the encoder has seen all training rows; and a model may not know a label of the task."""
-    task = Task("a", ["t1", "t2", "t3", "t4"], ["x", "y", "z", "x"], ["train", "train", "valid", "valid"])
-
-    def ask(texts: Any) -> Any:
-        return np.array([[0.2, 0.8]] * len(texts))
-
-    answers = Answers("a", ("x", "y"), ask, None)
-    inputs = DenseInputs(np.eye(2, dtype=np.float32))
+def test_held_out_rows_are_those_of_the_training_or_of_own_models() -> None:
+    texts, labels = [f"t{row}" for row in range(8)], ["x", "y"] * 4
+    task = Task("a", texts, labels, ["train"] * 4 + ["valid"] * 4)
+    inputs = DenseInputs(np.eye(2, dtype=np.float32)[np.arange(8) % 2])
     options: dict[str, Any] = {"seed": 0, "settings": MultiTaskSettings()}
-    found = ask_held_out(task, answers, inputs, None, n_folds=None, **options)
-    assert found.rows.tolist() == found.asked.tolist() == [2, 3]
-    assert found.predicted.tolist() == [1, 1]
-    assert found.right.tolist() == [False, False]
-    # No label has two training rows: there are no folds either.
-    assert ask_held_out(task, answers, inputs, None, n_folds=2, **options).rows.tolist() == [2, 3]
-    lacking = Answers("a", ("other", "x"), ask, None)
-    assert ask_held_out(task, lacking, inputs, None, n_folds=None, **options).predicted.tolist() == [0, 0]
-    unknown = Answers("a", ("x", "other"), ask, None)
-    assert ask_held_out(task, unknown, inputs, None, n_folds=None, **options).predicted.tolist() == [-1, -1]
-    no_valid = Task("a", ["t1", "t2"], ["x", "y"])
-    assert len(ask_held_out(no_valid, answers, inputs, None, n_folds=None, **options).rows) == 0
+    # An encoder that has seen the rows in train: those in valid are left.
+    found = ask_held_out(task, inputs, None, n_folds=None, **options)
+    assert found.rows.tolist() == found.asked.tolist() == [4, 5, 6, 7]
+    assert found.predicted.tolist() == [0, 1, 0, 1]
+    assert found.right.all()
+    folded = ask_held_out(task, inputs, None, n_folds=2, **options)
+    assert folded.rows.tolist() == list(range(8))
+    kept = HeldOutRows(np.array([3, 1]), {"served": np.array([False, True])})
+    found = ask_held_out(task, inputs, kept, n_folds=2, **options)
+    assert found.rows.tolist() == [3, 1]
+    assert found.right.tolist() == [False, True]
+    assert found.asked.tolist() == list(range(8))
+    # No label has two rows: there is nothing to hold out.
+    single = Task("a", ["t1", "t2"], ["x", "y"])
+    assert len(ask_held_out(single, inputs.take([0, 1]), None, n_folds=2, **options).rows) == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -250,7 +246,9 @@ def test_the_page_survives_any_name() -> None:
         cluster_weights={0: 0.25, 2: 0.75},
         nearest=Nearest((NearTask(odd, -1, 0.5, None),)),
         labels=labels,
-        sharing=explain_sharing(figures, None, shares=True, culprits=[Culprit(odd, 0.4)], method="scores"),
+        sharing=explain_sharing(
+            figures, None, shares=True, culprits=[TransferSource(odd, 0.4)], method="scores"
+        ),
         weak_labels=weak,
     )
     for show_texts in (False, True):

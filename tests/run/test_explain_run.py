@@ -15,8 +15,7 @@ import tiny_run
 from robusttc.cli.explain import explain
 from robusttc.data import Task
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
-from robusttc.learning.folds import deal_folds
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask, deal_folds, sharing_with
 from robusttc.run.explain import blaming
 from robusttc.run.explain.explaining import explain_task, read_table
 from robusttc.run.explain.held_out_answers import predict_out_of_fold
@@ -84,7 +83,7 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: OpenRun) -> No
     (figures,) = (one for one in opened.evaluation.tasks if one.task == NAME)
     assert found.sharing.test == figures
     assert found.sharing.held_out is not None
-    assert found.sharing.held_out.n_rows == 18
+    assert found.sharing.held_out.n_rows == 24  # of train and valid
 
 
 def test_labels_of_the_same_family_correspond(opened: OpenRun) -> None:
@@ -101,19 +100,15 @@ def test_labels_of_the_same_family_correspond(opened: OpenRun) -> None:
 def test_held_out_answers_are_those_of_the_training(opened: OpenRun) -> None:
     """The folds are dealt again and own models fitted again: they must be right on the very same rows."""
     task = opened.tasks[NAME]
-    fitted = opened.multitask._need()
-    folds = deal_folds(task, 2, fitted.seed)
-    held = np.concatenate([np.flatnonzero(folds == number) for number in range(2)])
-    inputs: Any = fitted.serving.reader.read(list(task.texts_at(task.rows("train"))))
-    predicted = predict_out_of_fold(task, inputs, folds, held, fitted.settings)
-    assert (predicted == task.label_codes[held]).tolist() == fitted.right[NAME]["own"].tolist()
+    model, rows = opened.multitask, task.rows("train", "valid")
+    held = model.held_out_[NAME]
+    folds = deal_folds(task, 2, model.seed_, splits=("train", "valid"))
+    inputs: Any = model.predictor_.reader.read(list(task.texts_at(rows)))
+    predicted = predict_out_of_fold(task, inputs, rows, folds, model.settings_)[held.rows]
+    assert (predicted == task.label_codes[held.rows]).tolist() == held.right["own"].tolist()
     weak = {one.label: one for one in explain_task(opened, NAME).weak_labels}
-    served = fitted.right[NAME]["served"]
-    valid = task.rows("valid")
-    answers = opened.multitask.predict(NAME, list(task.texts_at(valid)))
     for code, label in enumerate(task.label_names):
-        n_right = int(served[task.label_codes[held] == code].sum())
-        n_right += int((answers[task.label_codes[valid] == code] == label).sum())
+        n_right = int(held.right["served"][task.label_codes[held.rows] == code].sum())
         recall = weak[label].recall
         assert recall is not None
         assert round(recall.mean * recall.n) == n_right
@@ -189,7 +184,7 @@ def test_culprits_are_looked_for_where_sharing_harms(
     assert by_scores is not None
     assert by_scores.method == "scores"
     assert {culprit.name for culprit in by_scores.culprits} <= set(
-        blaming.mates_in(opened.multitask._need(), NAME)
+        sharing_with(opened.multitask.predictor_, NAME)
     )
     again = explain_task(opened, NAME, all_culprits=True).sharing
     assert again is not None
@@ -214,7 +209,7 @@ def test_an_added_task_has_its_own_facts(opened: OpenRun, monkeypatch: pytest.Mo
             "shares": True,
         }
     ]
-    opened.multitask._need().right.pop(NAME)
+    opened.multitask.held_out_.pop(NAME)
 
     def learned(opened: OpenRun, _: str) -> ClusterMultiTask:
         return opened.multitask
@@ -249,18 +244,20 @@ def test_people_see_a_page_of_80_columns(run: Path, capsys: Out, monkeypatch: py
 
 
 def test_programs_get_json_and_texts_on_request_only(run: Path, opened: OpenRun, capsys: Out) -> None:
-    texts = set(opened.tasks[NAME].texts)
-    explain(run, NAME, json=True)
+    held_out = opened.multitask.held_out_
+    name = next(name for name, held in held_out.items() if not held.right["served"].all())
+    texts = set(opened.tasks[name].texts)
+    explain(run, name, json=True)
     document = json.loads(capsys.readouterr().out)
     assert (document["format"], document["version"]) == ("robusttc explanation", 1)
     assert document["sentences"]
     assert not texts & set(strings_in(document))
-    explain(run, NAME, json=True, show_texts=True)
+    explain(run, name, json=True, show_texts=True)
     document = json.loads(capsys.readouterr().out)
     missed = [text for label in document["weak_labels"] for text in label["missed"]]
     assert missed
     assert set(missed) <= texts
-    explain(run, NAME, show_texts=True)
+    explain(run, name, show_texts=True)
     assert "Missed of" in capsys.readouterr().out
 
 

@@ -14,7 +14,7 @@ import tiny_run
 from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, WorkError
 from robusttc.jobs import Stopped
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.fitting import fit_run, make_identity
@@ -128,7 +128,7 @@ def test_stopped_in_every_stage_it_ends_with_the_same(
         }
 
 
-@pytest.mark.parametrize("kind", ["transfer/task 4", "fold 0/cluster from scratch"])
+@pytest.mark.parametrize("kind", ["transfer/task 4", "fold 0/cluster"])
 def test_what_was_given_up_is_left_out_and_tried_again_when_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -63,9 +63,9 @@ def no_hook() -> Iterator[None]:
 
 def test_words_that_came_later_are_read(words: Path) -> None:
     opened = OpenRun(words)
-    reader = opened.learned("late")._serving.reader
+    reader = opened.learned("late").predictor_.reader
     assert "flimmerword" in reader.describe()[0]["words"]
-    assert "flimmerword" not in opened.multitask._serving.reader.describe()[0]["words"]
+    assert "flimmerword" not in opened.multitask.predictor_.reader.describe()[0]["words"]
     task = opened.tasks["late"]
     rows = task.rows("train")
     answers = opened.find("late").answer(list(task.texts_at(rows)))

@@ -20,7 +20,7 @@ from robusttc.cli.predict import read_texts
 from robusttc.data import TaskSet, read_examples, write_tasks
 from robusttc.encoders import SentenceEncoder, default_cache_folder
 from robusttc.errors import DataError, StoreError
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.later.adding import add_tasks
 from robusttc.run.opening import OpenRun

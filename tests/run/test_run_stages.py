@@ -13,8 +13,7 @@ from robusttc.data import load_tasks
 from robusttc.encoders import SentenceEncoder, VectorCache
 from robusttc.errors import StoreError
 from robusttc.jobs import Runner
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.serving import CLUSTER_ONLY
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run import stages
 from robusttc.run.comparing import compare_models
@@ -29,11 +28,11 @@ from robusttc.transfer import measure_transfer
 LABELS = {f"task {number}": number % 2 for number in range(6)}
 
 
-def test_models_without_weight_are_trained_for_the_comparison() -> None:
+def test_cluster_models_that_do_not_serve_are_trained_for_the_comparison() -> None:
     tasks = load_tasks(tiny_run.good_tasks())
-    chosen = FitConfiguration(n_folds=2, n_random=0, cluster_models="always")
     encoder = SentenceEncoder(tiny_run.tiny_model(), device="cpu")
     fits: list[str | None] = []
+    chosen = FitConfiguration(n_folds=2, n_random=0, cluster_models="never")
 
     def make(clusters: Any) -> ClusterMultiTask:
         fits.append(clusters)
@@ -43,20 +42,15 @@ def test_models_without_weight_are_trained_for_the_comparison() -> None:
         found = compare_models(tasks, LABELS, estimator, make, runner=Runner(), name="name")
         return {task.task: (task.own, task.shared, task.cluster) for task in found.tasks}
 
-    whole = make_multitask(chosen, encoder).fit(tasks, LABELS)
-    assert whole._serving.clusters
-    expected = compare(whole)
-    assert all(None not in figures for figures in expected.values())
-    # As if the weights of own and shared models had come out as zero.
-    serving = whole._serving
-    served = {name: dataclasses.replace(task, weights=CLUSTER_ONLY) for name, task in serving.tasks.items()}
-    bare = dataclasses.replace(serving, tasks=served, own={}, shared=None)
-    whole._keep(dataclasses.replace(whole._fitted, serving=bare))
-    assert compare(whole) == expected
+    served = make_multitask(chosen, encoder, clusters="always").fit(tasks, LABELS)
+    assert served.predictor_.clusters
+    expected = compare(served)
     assert fits == []
-    whole._data = None  # as after loading
-    assert compare(whole) == expected
-    assert fits == [None]
+    assert all(None not in figures for figures in expected.values())
+    without = make_multitask(chosen, encoder).fit(tasks, LABELS)
+    assert not without.predictor_.clusters
+    assert compare(without) == expected
+    assert fits == ["always"]
 
 
 def test_many_texts_are_encoded_in_units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -79,7 +73,7 @@ def test_a_tuned_encoder_is_made_in_the_first_stage(monkeypatch: pytest.MonkeyPa
         tuned.append(tasks.names)
         return encoder
 
-    monkeypatch.setattr(stages, "tune_encoder", tune)
+    monkeypatch.setattr(stages, "fine_tune_on_tasks", tune)
     chosen = FitConfiguration(model=str(tiny_run.tiny_model()), tune="encoder", device="cpu")
     tasks = load_tasks(tiny_run.good_tasks()).keep_private(["task 3"])
     with RunStore.create(tmp_path / "run", Identity({}, tasks.content_hashes, {})) as store:
@@ -135,8 +129,7 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
     assert groups.certificate["converged"]
 
     class Learner:
-        starts_ = {0: "shared"}  # noqa: RUF012
-        clusters_serve_ = False
+        clusters_serve_ = True
 
     with RunStore.create(tmp_path / "run", Identity({}, {}, {})) as store:
         for certificate, learner, expected in (
@@ -147,7 +140,7 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
             made = Stages(tmp_path / "run", store, Runner(), FitConfiguration())
             other = dataclasses.replace(groups, certificate=certificate)
             assert isinstance(other, Groups)
-            model: Any = Learner() if learner else type("Nobody", (), {"starts_": {}})()
+            model: Any = Learner() if learner else type("Nobody", (), {"clusters_serve_": False})()
             made.doubt_clusters(other, model, None)
             assert len(made.doubts) == expected
 

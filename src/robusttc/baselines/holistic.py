@@ -14,10 +14,13 @@ from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
 from robusttc.models import Layer, TrainedModel, fit_softmax
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.joint import train_jointly
-from robusttc.multitask.settings import MultiTaskSettings, paper_settings
-from robusttc.multitask.task_rows import make_parts
+from robusttc.multitask import (
+    ClusterMultiTask,
+    MultiTaskSettings,
+    TrainingData,
+    paper_settings,
+    train_jointly,
+)
 from robusttc.params import check_param
 from robusttc.progress import Progress
 from robusttc.random import numpy_generator
@@ -168,15 +171,16 @@ class FineTunedHolisticBaseline(SourceBaseline):
         self, tasks: TaskSet, prepared: PreparedTasks, seed: int, progress: Progress | None
     ) -> None:
         check_param("C", self.C, POSITIVE)
+        del progress
+        names = sorted(tasks.names)
+        data = TrainingData(tasks, prepared, {}, None)
         self.layer_ = train_jointly(
             prepared.inputs,
-            list(make_parts(tasks, prepared).values()),
+            [data.rows(name, tasks[name].rows("train"), valid=True) for name in names],
             settings=paper_settings(prepared.inputs) if self.settings is None else self.settings,
             # The draws of a cluster of all sources in `ClusterMultiTask(strategy="paper")`.
-            generator=numpy_generator(seed, "cluster, copy 0", sorted(tasks.names)),
+            generator=numpy_generator(seed, "cluster, copy 0", names),
             stop_early=True,
-            progress=progress,
-            stage="holistic model",
         ).layer
 
     def _fit_task(self, inputs: FrozenInputs, codes: NDArray[np.int64], task: Task) -> Predictor:

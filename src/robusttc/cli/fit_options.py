@@ -107,7 +107,7 @@ Folds = Annotated[
 ]
 RandomDraws = Annotated[
     str | None,
-    typer.Option("--n-random", metavar="N", help="Draws of random clusters to compare with.  [default: 2]"),
+    typer.Option("--n-random", metavar="N", help="Draws of random clusters to compare with.  [default: 1]"),
 ]
 LabelNames = Annotated[
     bool | None,

@@ -51,7 +51,7 @@ def predict(
     The output is CSV with a header: label, probability, out_of_scope, and with --proba a column a label.
     """
     # Late, so that --help does not wait for SciPy and torch.
-    from robusttc.learning.answers import check_threshold
+    from robusttc.models import check_threshold
     from robusttc.run.opening import OpenRun
 
     check_threshold(abstain_below)

@@ -16,8 +16,7 @@ from robusttc.fewshot.settings import FewShotSettings, Strategy, check_integer, 
 from robusttc.fewshot.sources import make_ready
 from robusttc.fewshot.support_set import find_tuning
 from robusttc.jobs import Runner
-from robusttc.learning.groups import check_groups, members
-from robusttc.learning.verdict import Verdict
+from robusttc.models import Verdict, check_clusters, cluster_members
 from robusttc.progress import Progress
 
 __all__ = ["assess_fewshot", "find_clusters"]
@@ -119,10 +118,10 @@ def find_clusters(tasks: TaskSet, labels: ArrayLike | Mapping[str, int] | None) 
     if labels is None:
         return {}
     shared = set(tasks.shareable().names)
-    numbers = check_groups(tasks, labels)
+    numbers = check_clusters(tasks, labels)
     found = {
         number: tuple(name for name in names if name in shared)
-        for number, names in members(tasks.names, numbers).items()
+        for number, names in cluster_members(tasks.names, numbers).items()
     }
     found = {number: names for number, names in found.items() if names}
     return found if len(found) > 1 else {}

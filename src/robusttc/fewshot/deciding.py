@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robusttc.fewshot.rehearsal import Rehearsal
-from robusttc.learning.verdict import Verdict, make_verdict
+from robusttc.models import Verdict, make_verdict
 
 __all__ = ["THRESHOLD", "judge", "tune_threshold"]
 

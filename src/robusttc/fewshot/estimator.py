@@ -29,9 +29,7 @@ from robusttc.fewshot.sources import make_ready
 from robusttc.fewshot.support_set import check_support, find_tuning
 from robusttc.fewshot.trusting import borrow_temperature, fit_temperatures, learn_scope, measure_trust
 from robusttc.jobs import Runner
-from robusttc.learning.label_words import carries_words, label_words, name_as_text
-from robusttc.learning.tuned_encoder import tune_encoder
-from robusttc.learning.verdict import Verdict
+from robusttc.models import Verdict, carries_words, fine_tune_on_tasks, label_words, name_as_text
 from robusttc.params import Choice, check_param
 from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
@@ -232,7 +230,7 @@ class ClusterFewShot:
             cluster_of = {name: number for number, names in clusters.items() for name in names}
             temperatures = fit_temperatures(rehearsal, way, cluster_of)
             space = knowledge.metrics.shared
-            scope, area = learn_scope(rehearsal, way, space=space, inputs=ready.inputs)
+            scope, area = learn_scope(rehearsal, space=space, inputs=ready.inputs)
             fitted = Fitted(
                 dataclasses.replace(knowledge, clusters_serve=serve, gate=rehearsal.gate),
                 ready.reader,
@@ -408,6 +406,6 @@ class ClusterFewShot:
         if self.tune is None:
             return encoder
         names = name_as_text if self.use_label_names and self.strategy == "blend" else None
-        tuned = tune_encoder(encoder, sources, seed=seed, label_texts=names, progress=progress)
+        tuned = fine_tune_on_tasks(encoder, sources, seed=seed, label_texts=names, progress=progress)
         # The paper's matching takes inner products as they are; those of a pair would be twice as large.
         return tuned if self.strategy == "paper" else PairedEncoder(encoder, tuned)

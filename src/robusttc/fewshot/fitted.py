@@ -25,10 +25,7 @@ from robusttc.fewshot.parts import (
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.fewshot.spaces import Metrics, Space
 from robusttc.fewshot.trusting import Trust
-from robusttc.learning.model_files import read_model_folder, write_model_folder
-from robusttc.learning.scope import ScopeModel
-from robusttc.learning.verdict import Verdict
-from robusttc.models import TrainingSettings
+from robusttc.models import ScopeModel, TrainingSettings, Verdict, read_model_folder, write_model_folder
 
 __all__ = ["Fitted", "load_fitted", "save_fitted"]
 

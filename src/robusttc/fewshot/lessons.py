@@ -24,8 +24,7 @@ from robusttc.fewshot.units import (
     space_from,
 )
 from robusttc.jobs import Result, Runner
-from robusttc.learning.bench import Bench, need, warn_of_tasks
-from robusttc.learning.one_bar import OneBar
+from robusttc.models import TrainingJobs, require_result, warn_about_tasks
 from robusttc.progress import Progress
 
 __all__ = ["Lesson", "Teacher", "train_metrics"]
@@ -109,13 +108,12 @@ class Teacher:
         new = [order for order in orders if order not in self._spaces and order not in self._pools]
         late = [order for order in new if from_start and is_cluster(order)]
         now = [order for order in new if not (from_start and is_cluster(order))]
-        bar = OneBar(self.progress, STAGE, len(new), "metrics")
-        with Bench(STAGE, self.runner, bar) as bench:
-            bench.lay_out(self.material)
-            self.take(now, bench.do([make_unit(order) for order in now]))
+        with TrainingJobs(STAGE, self.runner, progress=self.progress, total=len(new), unit="metrics") as jobs:
+            jobs.set_inputs(self.material)
+            self.take(now, jobs.run([make_unit(order) for order in now]))
             if late:
-                bench.lay_out(dataclasses.replace(self.material, starts=self.starts_of(late)))
-                self.take(late, bench.do([make_unit(order) for order in late]))
+                jobs.set_inputs(dataclasses.replace(self.material, starts=self.starts_of(late)))
+                self.take(late, jobs.run([make_unit(order) for order in late]))
 
     def orders_of(self, lesson: Lesson) -> list[Order]:
         """Order what a lesson needs, the longest first."""
@@ -141,9 +139,9 @@ class Teacher:
                 self._pools[order] = None if payload is None else pool_from(payload)
                 continue
             if not order.is_cluster:
-                payload = need("the shared metric", make_unit(order), payload)
+                payload = require_result("the shared metric", make_unit(order), payload)
             self._spaces[order] = None if payload is None else space_from(payload)
-        warn_of_tasks("metrics or pooled classifiers of some clusters could not be trained", lost)
+        warn_about_tasks("metrics or pooled classifiers of some clusters could not be trained", lost)
 
     def starts_of(self, orders: Iterable[Order]) -> dict[str, Result]:
         """Give the shared metric of every round that some orders are of."""

@@ -21,10 +21,14 @@ from robusttc.fewshot.parts import (
     take_prefix,
 )
 from robusttc.fewshot.spaces import Space
-from robusttc.learning.answers import check_threshold, pick_labels
-from robusttc.learning.calibration import sharpen
-from robusttc.learning.model_files import read_model_folder, write_model_folder
-from robusttc.learning.scope import ScopeModel
+from robusttc.models import (
+    ScopeModel,
+    apply_temperature,
+    check_threshold,
+    pick_labels,
+    read_model_folder,
+    write_model_folder,
+)
 
 __all__ = ["FewShotModel"]
 
@@ -100,7 +104,7 @@ class FewShotModel:
         """
         with threadpool_limits(1):
             inputs = self._reader.read(texts)
-            return sharpen(mix_parts(self._parts, self._shares, inputs), self.temperature_)
+            return apply_temperature(mix_parts(self._parts, self._shares, inputs), self.temperature_)
 
     def predict(self, texts: Any, *, abstain_below: float | None = None) -> NDArray[np.object_]:
         """Give the most probable label of every text, as it is written in the task.
@@ -136,10 +140,8 @@ class FewShotModel:
         with threadpool_limits(1):
             inputs = self._reader.read(texts)
             mixed = mix_parts(self._parts, self._shares, inputs)
-            # Without the temperature: the score was learned so.
-            confidence = mixed.max(axis=1, initial=0.0)
-            scope = self._scope.score(self._reference, self._space.directions(inputs), confidence)
-            return sharpen(mixed, self.temperature_), scope
+            scope = self._scope.score(self._reference, self._space.directions(inputs))
+            return apply_temperature(mixed, self.temperature_), scope
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the model to a folder; see `load`.

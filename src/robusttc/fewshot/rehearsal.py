@@ -31,9 +31,7 @@ from robusttc.fewshot.scenes import Scene, set_scenes
 from robusttc.fewshot.settings import FewShotSettings, Strategy
 from robusttc.fewshot.units import STAGE
 from robusttc.jobs import Result, Runner
-from robusttc.learning.bench import Bench, warn_of_tasks
-from robusttc.learning.groups import members, random_groups_like
-from robusttc.learning.one_bar import OneBar
+from robusttc.models import TrainingJobs, cluster_members, random_clusters_like, warn_about_tasks
 from robusttc.progress import Progress
 from robusttc.random import numpy_generator
 
@@ -139,15 +137,15 @@ def play_scenes(
         for knowledge in [theatre.ways_of[theatre.scenes[places[0]].number].get("cluster")]
         if knowledge is not None and knowledge.marks is not None
     ]
-    bar = OneBar(progress, "rehearsal", len(teaches) + len(by_task), "tasks")
-    with Bench(STAGE, runner, bar) as bench:
-        bench.lay_out(theatre)
-        found = bench.do([evidence_unit(theatre, places) for places in teaches])
+    n_jobs = len(teaches) + len(by_task)
+    with TrainingJobs(STAGE, runner, progress=progress, total=n_jobs, unit="tasks") as jobs:
+        jobs.set_inputs(theatre)
+        found = jobs.run([evidence_unit(theatre, places) for places in teaches])
         examples = gather_examples(theatre, teaches, found, clusters)
         gates = cross_fit(examples, seed)
         units = [play_unit(theatre, places, gates.get(name)) for name, places in by_task.items()]
-        results = dict(zip(by_task, bench.do(units), strict=True))
-    warn_of_tasks(
+        results = dict(zip(by_task, jobs.run(units), strict=True))
+    warn_about_tasks(
         "some tasks could not be played as few-shot targets",
         (name for name, payload in results.items() if payload is None),
     )
@@ -266,4 +264,4 @@ def random_clusters(
     """Deal tasks at random to clusters of the same sizes."""
     number_of = {name: number for number, names in clusters.items() for name in names}
     names = [name for name in sources if name in number_of]
-    return members(names, random_groups_like([number_of[name] for name in names], seed, draw))
+    return cluster_members(names, random_clusters_like([number_of[name] for name in names], seed, draw))

@@ -9,7 +9,7 @@ import numpy as np
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FeatureEncoder, FrozenInputs
 from robusttc.fewshot.episodes import SourceRows
-from robusttc.learning.label_words import carries_words, label_words
+from robusttc.models import carries_words, label_words
 from robusttc.progress import Progress
 
 __all__ = ["ReadySources", "label_texts", "make_ready"]

@@ -14,14 +14,17 @@ from robusttc.fewshot.losses import unit_rows
 from robusttc.fewshot.playing import Played
 from robusttc.fewshot.rehearsal import Rehearsal
 from robusttc.fewshot.spaces import Space
-from robusttc.learning.calibration import (
+from robusttc.models import (
     Coverage,
+    ScopeExample,
+    ScopeModel,
+    apply_temperature,
     coverage_at,
     expected_calibration_error,
+    fit_scope,
     fit_temperature,
-    sharpen,
+    measure_scope,
 )
-from robusttc.learning.scope import ScopeExample, ScopeModel, auroc, fit_scope
 
 __all__ = ["Trust", "borrow_temperature", "fit_temperatures", "learn_scope", "measure_trust"]
 
@@ -128,7 +131,7 @@ def scope_directions(space: Space, inputs: FrozenInputs) -> NDArray[np.float32]:
     return np.asarray(unit_rows(space.represent(inputs)), dtype=np.float32)
 
 
-def scope_example(one: Played, way: str, *, space: Space, inputs: FrozenInputs) -> ScopeExample | None:
+def scope_example(one: Played, *, space: Space, inputs: FrozenInputs) -> ScopeExample | None:
     """Show a task its own queries, and queries of other tasks; None where there are no others."""
     if len(one.outside) == 0:
         return None
@@ -136,13 +139,12 @@ def scope_example(one: Played, way: str, *, space: Space, inputs: FrozenInputs) 
     return ScopeExample(
         scope_directions(space, one.support.inputs),
         scope_directions(space, inputs.take(rows)),
-        np.concatenate([one.probabilities[way].max(axis=1), one.outside_confidence[way]]),
         np.repeat([False, True], [len(one.queries), len(one.outside)]),
     )
 
 
 def learn_scope(
-    rehearsal: Rehearsal, way: str, *, space: Space, inputs: FrozenInputs
+    rehearsal: Rehearsal, *, space: Space, inputs: FrozenInputs
 ) -> tuple[ScopeModel | None, float]:
     """Learn what is out of scope from held-out tasks, where texts of other clusters stand for the outside.
 
@@ -154,17 +156,11 @@ def learn_scope(
         The model that new tasks borrow, and how well one learned from half of the tasks does on the other
         half; None and NaN where there are fewer than four tasks.
     """
-    shown = (scope_example(one, way, space=space, inputs=inputs) for one in rehearsal.played)
+    shown = (scope_example(one, space=space, inputs=inputs) for one in rehearsal.played)
     examples = [example for example in shown if example is not None]
     if len(examples) < 4:
         return None, float("nan")
-    values = []
-    for judged, learned in ((examples[::2], examples[1::2]), (examples[1::2], examples[::2])):
-        model = fit_scope(learned)
-        for example in judged:
-            score = model.score(example.reference, example.representation, example.confidence)
-            values.append(auroc(score[~example.is_outside], score[example.is_outside]))
-    return fit_scope(examples), float(np.mean(values))
+    return fit_scope(examples), float(np.mean(measure_scope(examples)))
 
 
 def measure_trust(
@@ -181,7 +177,7 @@ def measure_trust(
         table = one.probabilities[way]
         temperature = borrow_temperature(temperatures, one.weights[way] if way == "cluster" else {})
         plain.append(table.max(axis=1))
-        sharpened.append(sharpen(table, temperature).max(axis=1))
+        sharpened.append(apply_temperature(table, temperature).max(axis=1))
         rights.append(table.argmax(axis=1) == one.codes)
     right, confidence = np.concatenate(rights), np.concatenate(sharpened)
     return Trust(

@@ -23,7 +23,7 @@ from robusttc.fewshot.pooled import train_pooled
 from robusttc.fewshot.settings import FewShotSettings
 from robusttc.fewshot.spaces import Space, make_space
 from robusttc.jobs import Job, Result
-from robusttc.learning.bench import name_tasks
+from robusttc.models import name_tasks
 
 __all__ = ["STAGE", "Material", "MetricOrder", "Order", "PoolOrder", "make_unit", "pool_from", "space_from"]
 

@@ -1,6 +1,37 @@
-"""Trained layers and classifiers on top of an encoder's features."""
+"""Layers and classifiers on top of an encoder's features, and what both learners do with them."""
 
+from robusttc.models.blending import blend, check_probabilities, label_prior, learn_weights
+from robusttc.models.calibration import (
+    FEWEST_ROWS,
+    Coverage,
+    TrustReport,
+    apply_temperature,
+    check_threshold,
+    coverage_at,
+    expected_calibration_error,
+    find_temperature,
+    fit_temperature,
+    measure_trust,
+    pick_labels,
+)
+from robusttc.models.cluster_labels import (
+    FEWEST_TASKS,
+    Clusters,
+    Setting,
+    Verdict,
+    check_clusters,
+    cluster_members,
+    make_verdict,
+    random_clusters_like,
+)
 from robusttc.models.convolution import ConvolutionLayer
+from robusttc.models.label_names import (
+    carries_words,
+    fine_tune_on_tasks,
+    label_key,
+    label_words,
+    name_as_text,
+)
 from robusttc.models.layers import (
     DenseLayer,
     Gradients,
@@ -12,7 +43,19 @@ from robusttc.models.layers import (
     multiply_rows,
     new_head,
 )
+from robusttc.models.model_files import arrays_under, read_model_folder, write_model_folder
 from robusttc.models.optimiser import Adam
+from robusttc.models.out_of_scope import (
+    N_NEIGHBOURS,
+    ScopeExample,
+    ScopeModel,
+    auroc,
+    fit_logistic,
+    fit_scope,
+    measure_scope,
+    nearest_cosines,
+    to_unit_length,
+)
 from robusttc.models.softmax import NEVER, SoftmaxClassifier, fit_softmax
 from robusttc.models.training import (
     HEAD_C,
@@ -30,14 +73,20 @@ from robusttc.models.training import (
     train_single_task,
     train_steps,
 )
+from robusttc.models.training_jobs import TrainingJobs, name_tasks, require_result, warn_about_tasks
 
 __all__ = [
+    "FEWEST_ROWS",
+    "FEWEST_TASKS",
     "HEAD_C",
     "NEVER",
+    "N_NEIGHBOURS",
     "Activation",
     "Adam",
     "Batch",
+    "Clusters",
     "ConvolutionLayer",
+    "Coverage",
     "DenseLayer",
     "Embeddings",
     "Gradients",
@@ -45,19 +94,58 @@ __all__ = [
     "Layer",
     "ResidualLayer",
     "RowGradients",
+    "ScopeExample",
+    "ScopeModel",
+    "Setting",
     "SoftmaxClassifier",
     "TrainedModel",
+    "TrainingJobs",
     "TrainingSettings",
+    "TrustReport",
+    "Verdict",
     "add_converged_head",
+    "apply_temperature",
+    "arrays_under",
+    "auroc",
+    "blend",
+    "carries_words",
+    "check_clusters",
+    "check_probabilities",
+    "check_threshold",
+    "cluster_members",
     "compiled",
+    "coverage_at",
     "draw_batches",
+    "expected_calibration_error",
+    "find_temperature",
+    "fine_tune_on_tasks",
+    "fit_logistic",
+    "fit_scope",
     "fit_softmax",
+    "fit_temperature",
     "head_gradients",
+    "label_key",
+    "label_prior",
+    "label_words",
     "layer_from_parameters",
+    "learn_weights",
+    "make_verdict",
+    "measure_scope",
+    "measure_trust",
     "multiply_rows",
+    "name_as_text",
+    "name_tasks",
+    "nearest_cosines",
     "new_head",
     "new_layer",
+    "pick_labels",
+    "random_clusters_like",
+    "read_model_folder",
+    "require_result",
+    "to_unit_length",
     "train_model",
     "train_single_task",
     "train_steps",
+    "warn_about_tasks",
+    "write_model_folder",
 ]

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from robusttc.data import UNKNOWN_ID, Task, TaskSet, Vocabulary
 from robusttc.errors import DataError
-from robusttc.learning.label_words import label_words
+from robusttc.models import label_words
 
 __all__ = ["find_labels", "find_words"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robusttc.formatting import count
-from robusttc.learning.verdict import FEWEST_TASKS
+from robusttc.models import FEWEST_TASKS
 from robusttc.report.facts import RunFacts
 from robusttc.report.harm_entries import Harm
 from robusttc.report.wording import WORTHWHILE, hundredths, list_names, say_percent, say_points

@@ -20,7 +20,7 @@ from robusttc.stats import Estimate, mean_interval
 __all__ = ["HeldOut", "read_held_out"]
 
 SETTINGS, ARRAYS = "settings.json", "arrays.safetensors"
-RIGHT = "right/"
+HELD_OUT = "held out/"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class HeldOut:
         task's own model is not, -1 the other way round, else 0. Empty where nothing was held out (strategy
         ``paper``, a single task).
     trust
-        How far probabilities can be trusted; see `robusttc.multitask.trust.TrustReport`.
+        How far probabilities can be trusted; see `robusttc.models.TrustReport`.
     """
 
     differences: dict[str, NDArray[np.int8]] = field(default_factory=dict)
@@ -67,8 +67,8 @@ def read_held_out(folder: Path) -> HeldOut:
         right: dict[str, dict[str, NDArray[np.bool_]]] = {}
         with safe_open(folder / ARRAYS, framework="numpy") as arrays:
             for key in arrays.keys():  # noqa: SIM118 - it is no mapping
-                if key.startswith(RIGHT):
-                    number, _, kind = key.removeprefix(RIGHT).partition("/")
+                if key.startswith(HELD_OUT):
+                    number, _, kind = key.removeprefix(HELD_OUT).partition("/")
                     right.setdefault(names[int(number)], {})[kind] = arrays.get_tensor(key)
         differences = {
             name: kinds["served"].astype(np.int8) - kinds["own"].astype(np.int8)

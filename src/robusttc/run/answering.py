@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from robusttc.errors import UsageError
 from robusttc.fewshot.model import FewShotModel
-from robusttc.learning.answers import check_threshold, pick_labels
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.models import check_threshold, pick_labels
+from robusttc.multitask import ClusterMultiTask
 
 __all__ = ["Answer", "Answers", "answer_adapted", "answer_learned"]
 
@@ -85,13 +85,15 @@ def answer_learned(model: ClusterMultiTask, task: str) -> Answers:
     """Answer for a task of the run."""
 
     def ask_with_scope(texts: Sequence[str]) -> tuple[Floats, Floats]:
-        return model._answer(task, texts)
+        table, scope = model.predict_with_scope(task, texts)
+        assert scope is not None  # noqa: S101 - it is known, see below
+        return table, scope
 
     return Answers(
         task,
         model.label_names(task),
         lambda texts: model.predict_proba(task, texts),
-        ask_with_scope if knows_scope(ask_with_scope) else None,
+        ask_with_scope if model.predictor_.scope is not None else None,
     )
 
 

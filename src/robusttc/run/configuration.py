@@ -71,7 +71,7 @@ class FitConfiguration(Checked):
         See `robusttc.clustering.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`, and `rule`
         counts with the strategy ``paper`` alone.
     strategy, cluster_models, tune, n_folds, n_random, use_label_names
-        See `robusttc.multitask.estimator.ClusterMultiTask` and `robusttc.fewshot.estimator.ClusterFewShot`;
+        See `robusttc.multitask.ClusterMultiTask` and `robusttc.fewshot.estimator.ClusterFewShot`;
         `cluster_models` is what they call `clusters`.
     private
         Tasks that no other task may learn from; see `robusttc.data.Task`.
@@ -111,7 +111,7 @@ class FitConfiguration(Checked):
     ] = "auto"
     tune: Annotated[Literal["none", "encoder"], Field(description="none or encoder")] = "none"
     n_folds: Annotated[Number, Field(ge=2, description="a whole number from 2 up")] = 3
-    n_random: Annotated[Number, Field(ge=0, description="a whole number from 0 up")] = 2
+    n_random: Annotated[Number, Field(ge=0, description="a whole number from 0 up")] = 1
     use_label_names: Annotated[bool, Field(description="true or false")] = True
     private: Annotated[tuple[str, ...], Field(description="a list of task names")] = ()
     seed: Annotated[

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FrozenInputs
-from robusttc.multitask.serving import Serving
+from robusttc.multitask import Predictor
 from robusttc.progress import Progress, report
 from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval
 
@@ -28,7 +28,7 @@ Hits = NDArray[np.bool_]
 class Asked:
     """Whom to ask: models that read texts alike, and which kind of them: one of `KINDS` but the last."""
 
-    serving: Serving
+    serving: Predictor
     kind: str
 
 
@@ -167,7 +167,7 @@ def within(estimate: Estimate, lowest: float) -> Estimate:
 
 def evaluate_tasks(
     tasks: TaskSet,
-    serving: Serving,
+    serving: Predictor,
     asked: Mapping[str, Asked],
     *,
     progress: Progress | None = None,
@@ -195,20 +195,19 @@ def evaluate_tasks(
     return Evaluation.of(found)
 
 
-def judge(task: Task, serving: Serving, asked: Mapping[str, Asked]) -> TaskFigures:
+def judge(task: Task, serving: Predictor, asked: Mapping[str, Asked]) -> TaskFigures:
     """Ask all models about the test rows of one task."""
     rows = task.rows("test")
     group = serving.tasks[task.name].cluster
     if not len(rows):
         return TaskFigures(task.name, group, 0, None, None, None, None, None)
     texts, codes = list(task.texts_at(rows)), task.label_codes[rows]
-    inputs = serving.read(task.name, texts)
-    familiar = serving.find_familiar(task.name, texts)
+    inputs, seen = serving.read(task.name, texts)
     hits: dict[str, Hits | None] = {
         kind: None if kind not in asked else find_hits(asked[kind], task.name, inputs, codes)
         for kind in KINDS[:-1]
     }
-    served = serving.probabilities(task.name, inputs, familiar).argmax(axis=1) == codes
+    served = serving.probabilities(task.name, inputs, seen).argmax(axis=1) == codes
     hits["served"] = served
     shares = {
         kind: None if right is None else share_interval(int(right.sum()), len(right))
@@ -232,18 +231,9 @@ def judge(task: Task, serving: Serving, asked: Mapping[str, Asked]) -> TaskFigur
 
 def find_hits(asked: Asked, name: str, inputs: FrozenInputs, codes: NDArray[Any]) -> Hits | None:
     """Tell which rows one kind of model predicts right; None where there is no such model of the task."""
-    serving, task = asked.serving, asked.serving.tasks[name]
-    has_own = name in serving.own or name in serving.alone
-    in_cluster = task.may_share and task.cluster in serving.clusters
-    is_there = {
-        "own": has_own,
-        "shared": task.may_share and serving.shared is not None,
-        # The model of a cluster of one task is the task's own; a task that may not share has no cluster.
-        "cluster": in_cluster or (task.may_share and has_own and bool(serving.clusters)),
-    }
-    if not is_there[asked.kind]:
+    table = asked.serving.component(asked.kind, name, inputs)
+    if table is None:
         return None
-    table = serving.ask(asked.kind, task, inputs)
     # What stands in for a model that could not be trained has no opinion; its accuracy would be a fiction.
     if np.ptp(table, axis=1).max() == 0:
         return None

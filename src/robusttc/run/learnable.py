@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError
-from robusttc.multitask.task_rows import check_learnable
+from robusttc.multitask import check_learnable
 from robusttc.run.configuration import FitConfiguration
 from robusttc.transfer import choose_pairs
 

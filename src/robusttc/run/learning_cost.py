@@ -44,8 +44,8 @@ def estimate_learning(tasks: TaskSet, configuration: FitConfiguration, *, n_work
     n_clusters = max(2, math.ceil(len(shareable) / TASKS_A_CLUSTER)) if wanted == "auto" else wanted
     passes = EVALUATION
     if configuration.strategy == "blend":
-        # In each fold: the shared model, clusters from two starts, and random clusters.
-        passes += (configuration.n_folds - 1) * (3 + configuration.n_random)
+        # In each fold: the shared model, the clusters, and random clusters.
+        passes += (configuration.n_folds - 1) * (2 + configuration.n_random)
     n_rounds = 1 if len(shareable) > MOST_HELD_OUT else 3
     n_metrics = (n_rounds + 1) * (1 + n_clusters) + n_rounds * n_clusters
     n_scenes = 2 * min(len(shareable), MOST_HELD_OUT)

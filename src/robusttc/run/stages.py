@@ -24,9 +24,8 @@ from robusttc.encoders import DenseInputs, Encoder, distinct_texts, encode_with,
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.jobs import Runner
-from robusttc.learning.label_words import name_as_text
-from robusttc.learning.tuned_encoder import tune_encoder
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.models import fine_tune_on_tasks, name_as_text
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.run.comparing import compare_models
 from robusttc.run.configuration import FitConfiguration
@@ -135,7 +134,7 @@ class Stages:
                 encode_texts(self.runner, encoder, tasks, progress)
             if chosen.tune == "encoder" and len(tasks.shareable()):
                 # It keeps itself, so the estimators find it; here it has a stage to show for it.
-                tuned = tune_encoder(
+                tuned = fine_tune_on_tasks(
                     encoder,
                     tasks.shareable(),
                     seed=chosen.seed,
@@ -266,7 +265,7 @@ class Stages:
         self, groups: Groups | None, multitask: ClusterMultiTask, fewshot: ClusterFewShot | None
     ) -> None:
         """Report clusters that serve on a completion that did not converge."""
-        serve = bool(multitask.starts_) or (fewshot is not None and fewshot.clusters_serve_)
+        serve = multitask.clusters_serve_ or (fewshot is not None and fewshot.clusters_serve_)
         if groups is not None and serve and not groups.certificate["converged"]:
             self.doubts.append(f"Of the clusters that serve: {groups.certificate['sentence']}")
 
@@ -308,7 +307,7 @@ def make_multitask(
     return ClusterMultiTask(
         encoder,
         strategy=chosen.strategy,
-        clusters=chosen.cluster_models if clusters is None else clusters,
+        cluster_models=chosen.cluster_models if clusters is None else clusters,
         tune=tuning(chosen),
         n_folds=chosen.n_folds,
         n_random=chosen.n_random,

@@ -90,10 +90,9 @@ def describe_multitask(outcome: Outcome) -> dict[str, Any]:
     return {
         "strategy": model.strategy,
         "verdict": None if model.verdict_ is None else model.verdict_.to_dict(),
-        "clusters_serve": bool(model.starts_),
+        "clusters_serve": model.clusters_serve_,
         "weights": model.weights_,
-        "label_power": model.label_power_,
-        "components": {name: estimate.to_dict() for name, estimate in model.components_.items()},
+        "components": {name: estimate.to_dict() for name, estimate in model.held_out_accuracy_.items()},
     }
 
 

@@ -8,14 +8,11 @@ from typing import Literal
 from threadpoolctl import threadpool_limits
 
 from robusttc.encoders import FeatureEncoder, WordEncoder
-from robusttc.multitask.culprits import Culprit, estimate_culprits
-from robusttc.multitask.fitting import uses
-from robusttc.multitask.persistence import Fitted
-from robusttc.multitask.training_data import prepare_tasks
+from robusttc.multitask import ClusterMultiTask, TransferSource, find_sources, sharing_with
 from robusttc.run.explain.explained_pairs import MeasuredPair
 from robusttc.run.kept_tasks import KeptTasks
 
-__all__ = ["blame", "mates_in"]
+__all__ = ["blame"]
 
 Method = Literal["gradients", "scores"]
 
@@ -26,35 +23,20 @@ BAD = -0.5
 MAX_MATES = 24
 
 
-def mates_in(fitted: Fitted, name: str) -> tuple[str, ...]:
-    """Give the tasks that a task shares its model with: its cluster if clusters serve, else all."""
-    tasks = fitted.serving.tasks
-    clusters_serve = uses(fitted.weights, "cluster")
-    return tuple(
-        sorted(
-            other.name
-            for other in tasks.values()
-            if other.name != name
-            and other.may_share
-            and (not clusters_serve or other.cluster == tasks[name].cluster)
-        )
-    )
-
-
 def blame(
-    fitted: Fitted,
+    model: ClusterMultiTask,
     kept: KeptTasks,
     name: str,
     pairs: Sequence[MeasuredPair],
     *,
     n_folds: int | None,
     all_culprits: bool = False,
-) -> tuple[tuple[Culprit, ...], Method]:
+) -> tuple[tuple[TransferSource, ...], Method]:
     """Give the tasks that work against one task, the worst first, and how they were found.
 
     Parameters
     ----------
-    fitted
+    model
         The models of the run.
     kept
         The tasks that it keeps.
@@ -68,8 +50,8 @@ def blame(
         Gradients need a model that is trained half again. Where more than 24 tasks share it, or they are
         word by word, that takes minutes: the scores are looked at in its place, unless this is True.
     """
-    mates = mates_in(fitted, name)
-    reader = fitted.serving.reader
+    mates = sharing_with(model.predictor_, name)
+    reader = model.predictor_.reader
     has_vectors = not isinstance(reader, WordEncoder | FeatureEncoder)
     quick = has_vectors and len(mates) <= MAX_MATES
     are_kept = all(kept.place(other).is_file() for other in (name, *mates))
@@ -77,15 +59,14 @@ def blame(
         return blame_by_scores(pairs, set(mates)), "scores"
     tasks = kept.read([name, *mates])
     with threadpool_limits(1):
-        data = prepare_tasks(tasks, reader, None)
-        found = estimate_culprits(fitted, data, [name], n_folds=n_folds)
+        found = find_sources(model.predictor_, tasks, [name], settings=model.settings_, seed=model.seed_)
     return found[name][:MAX_CULPRITS], "gradients"
 
 
-def blame_by_scores(pairs: Sequence[MeasuredPair], mates: set[str]) -> tuple[Culprit, ...]:
+def blame_by_scores(pairs: Sequence[MeasuredPair], mates: set[str]) -> tuple[TransferSource, ...]:
     """Give the tasks of the same model that were measured to serve a task badly, the worst first."""
     found = [
-        Culprit(pair.other, -pair.to_task.above_average)
+        TransferSource(pair.other, -pair.to_task.above_average)
         for pair in pairs
         if pair.other in mates and pair.to_task is not None and pair.to_task.above_average < BAD
     ]

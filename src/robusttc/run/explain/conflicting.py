@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from robusttc.learning.label_words import label_words, name_as_text
+from robusttc.models import label_words, name_as_text
 from robusttc.run.explain.corresponding import (
     LEVEL,
     MIN_TEXTS,

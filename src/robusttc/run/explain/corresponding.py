@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control, hypergeom
 
-from robusttc.learning.label_words import label_words
+from robusttc.models import label_words
 from robusttc.stats import Estimate, share_interval
 
 __all__ = ["LEVEL", "MIN_TEXTS", "CrossTables", "LabelRelation", "adjust_together", "find_relations"]

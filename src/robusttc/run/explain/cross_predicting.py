@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
-from robusttc.learning.scope import N_NEIGHBOURS, normalise
-from robusttc.models import multiply_rows
-from robusttc.multitask.components import OwnModel
+from robusttc.models import N_NEIGHBOURS, multiply_rows, to_unit_length
+from robusttc.multitask import SingleTaskModel
 from robusttc.run.explain.conflicting import CommonText
 from robusttc.run.explain.corresponding import CrossTables
 from robusttc.transfer import normalise_text
@@ -89,7 +88,7 @@ class Sample:
     texts: Texts
     inputs: FrozenInputs
     directions: Floats
-    model: OwnModel
+    model: SingleTaskModel
     least: float
     sure: float
 
@@ -127,7 +126,7 @@ def hash_text(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, model: OwnModel) -> Sample:
+def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, model: SingleTaskModel) -> Sample:
     """Make a sample.
 
     Parameters
@@ -141,7 +140,7 @@ def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, mode
     model
         The task's own model.
     """
-    directions = normalise(np.asarray(representation, dtype=np.float64))
+    directions = to_unit_length(np.asarray(representation, dtype=np.float64))
     held = np.flatnonzero(texts.is_held)
     sure = np.inf
     if len(held):
@@ -151,7 +150,7 @@ def make_sample(texts: Texts, inputs: FrozenInputs, representation: Floats, mode
     return Sample(texts, inputs, directions, model, find_least(directions, texts.codes), sure)
 
 
-def decide(model: OwnModel, inputs: FrozenInputs) -> tuple[Numbers, NDArray[np.float64]]:
+def decide(model: SingleTaskModel, inputs: FrozenInputs) -> tuple[Numbers, NDArray[np.float64]]:
     """Give the most probable label of every text, and its margin over the next in nats."""
     table = np.asarray(model.probabilities(inputs), dtype=np.float64)
     ordered = np.log(np.maximum(np.sort(table, axis=1)[:, -2:], TINY))

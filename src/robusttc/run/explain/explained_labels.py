@@ -13,10 +13,7 @@ from threadpoolctl import threadpool_limits
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.models import TrainedModel
-from robusttc.multitask.components import OwnModel, fit_own
-from robusttc.multitask.joint import TaskPart
-from robusttc.multitask.persistence import Fitted
-from robusttc.multitask.serving import Serving
+from robusttc.multitask import ClusterMultiTask, Predictor, SingleTaskModel, TaskRows, fit_own
 from robusttc.run.explain.conflicting import LabelConflict, find_conflicts
 from robusttc.run.explain.corresponding import MIN_TEXTS, LabelRelation, find_relations
 from robusttc.run.explain.cross_predicting import Sample, ask_each_other, choose_texts, make_sample
@@ -62,7 +59,7 @@ class LabelMap:
 
 
 def map_labels(
-    task: Task, others: Iterable[Task], fitted: Fitted, own_models: Mapping[str, OwnModel]
+    task: Task, others: Iterable[Task], fitted: ClusterMultiTask, own_models: Mapping[str, SingleTaskModel]
 ) -> LabelMap:
     """Compare the labels of a task with those of others; tasks that may not share take no part.
 
@@ -96,26 +93,26 @@ def map_labels(
     return LabelMap(compared, relations, conflicts, len(own.texts.keys), thin, sentence)
 
 
-def sample_task(task: Task, fitted: Fitted, model: OwnModel | None) -> Sample | None:
+def sample_task(task: Task, fitted: ClusterMultiTask, model: SingleTaskModel | None) -> Sample | None:
     """Read texts of a task; None where it has no own model, and none is quickly made."""
     texts = choose_texts(task)
     if len(np.unique(texts.codes[~texts.is_held])) < 2:
         return None
-    serving = fitted.serving
+    serving = fitted.predictor_
     inputs = serving.reader.read(list(texts.shown))
     if model is None and isinstance(inputs, DenseInputs):
         trained = np.flatnonzero(~texts.is_held)
-        part = TaskPart(task.name, len(texts.label_names), trained, texts.codes[trained])
-        model = fit_own(inputs, part, settings=fitted.settings, seed=fitted.seed, stage="own")
+        part = TaskRows(task.name, len(texts.label_names), trained, texts.codes[trained])
+        model = fit_own(inputs, part, settings=fitted.settings_, seed=fitted.seed_, stage="own")
     return None if model is None else make_sample(texts, inputs, represent(serving, model, inputs), model)
 
 
-def represent(serving: Serving, model: OwnModel, inputs: FrozenInputs) -> NDArray[np.float32]:
+def represent(serving: Predictor, model: SingleTaskModel, inputs: FrozenInputs) -> NDArray[np.float32]:
     """Give what likeness is judged by: vectors as they are, words by the layer of the task's own model."""
     if isinstance(inputs, DenseInputs):
         return inputs.matrix
     if serving.shared is not None:
-        return serving.shared.copies[0].layer.represent(inputs)
+        return serving.shared.layer.represent(inputs)
     assert isinstance(model, TrainedModel)  # noqa: S101 - words have convolutions
     return model.layer.represent(inputs)
 

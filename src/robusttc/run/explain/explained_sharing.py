@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from robusttc.multitask.culprits import Culprit
-from robusttc.multitask.harm import TaskHarm
+from robusttc.multitask import TaskTransfer, TransferSource
 from robusttc.run.evaluation import TaskFigures
 from robusttc.stats import Estimate
 
@@ -38,11 +37,11 @@ class Sharing:
     is_doubtful
         Whether it seems to lose at least a point, which may be chance.
     culprits
-        The tasks that work against it, the worst first: `Culprit.blame` is above zero.
+        The tasks that work against it, the worst first: `TransferSource.blame` is above zero.
     method
-        How they were found: ``gradients`` (see `robusttc.multitask.culprits`), ``scores`` (tasks of the same
-        model whose encoders were measured to serve it badly; the blame is in standard deviations), ``none``
-        (nobody was looked for).
+        How they were found: ``gradients`` (see `robusttc.multitask.negative_transfer`), ``scores`` (tasks of
+        the same model whose encoders were measured to serve it badly; the blame is in standard deviations),
+        ``none`` (nobody was looked for).
     weights
         How much its own model, that of all tasks, and that of its cluster count for it; empty where that is
         not known.
@@ -51,11 +50,11 @@ class Sharing:
     """
 
     test: TaskFigures | None
-    held_out: TaskHarm | None
+    held_out: TaskTransfer | None
     expected_gain: Estimate | None
     is_harmed: bool
     is_doubtful: bool
-    culprits: tuple[Culprit, ...]
+    culprits: tuple[TransferSource, ...]
     method: Method
     weights: dict[str, float]
     sentence: str
@@ -75,7 +74,7 @@ class Sharing:
         }
 
 
-def held_out_to_dict(harm: TaskHarm) -> dict[str, Any]:
+def held_out_to_dict(harm: TaskTransfer) -> dict[str, Any]:
     """Give the figures of held-out rows as values for JSON, by the same names as those of test rows."""
     estimates = {
         "own": harm.own,
@@ -90,12 +89,12 @@ def held_out_to_dict(harm: TaskHarm) -> dict[str, Any]:
 
 def explain_sharing(
     test: TaskFigures | None,
-    held_out: TaskHarm | None,
+    held_out: TaskTransfer | None,
     *,
     shares: bool,
     weights: Mapping[str, float] | None = None,
     expected_gain: Estimate | None = None,
-    culprits: Sequence[Culprit] = (),
+    culprits: Sequence[TransferSource] = (),
     method: Method = "none",
 ) -> Sharing:
     """Put together what test rows and held-out rows say.

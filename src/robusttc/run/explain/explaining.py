@@ -12,8 +12,7 @@ from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
 from robusttc.errors import StoreError, UsageError, quote
 from robusttc.files import explain_disk_errors
-from robusttc.multitask.components import COMPONENTS
-from robusttc.multitask.harm import judge
+from robusttc.multitask import COMPONENTS, SharedModel, judge_sharing
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.explain.blaming import blame
 from robusttc.run.explain.explained_cluster import ClusterReasons, explain_cluster
@@ -175,12 +174,13 @@ def compare_labels(opened: OpenRun, task: Task, others: tuple[str, ...]) -> Labe
     """Compare the labels of a task with those of others that the run keeps."""
     kept = KeptTasks(opened.folder)
     there = [kept.read([other])[other] for other in others if kept.place(other).is_file()]
-    fitted = opened.multitask._need()
-    own_models = dict(fitted.serving.own)
+    known = dict(opened.multitask.predictor_.own)
     for one in (task, *there):
         if one.name in opened.added:
-            own_models |= opened.learned(one.name)._need().serving.own
-    return map_labels(task, there, fitted, own_models)
+            known |= opened.learned(one.name).predictor_.own
+    # The paper's models of one task are not single-task models of the blend: those are quickly made.
+    own_models = {name: own for name, own in known.items() if not isinstance(own, SharedModel)}
+    return map_labels(task, there, opened.multitask, own_models)
 
 
 def share_of(
@@ -192,19 +192,19 @@ def share_of(
     all_culprits: bool,
 ) -> Sharing:
     """Say what sharing gave a task, and where it harms it look for culprits."""
-    name, fitted = figures.task, opened.multitask._need()
-    right = fitted.right.get(name)
-    held_out = None if right is None or "served" not in right else judge(fitted, name, right)
-    if added is not None or name not in fitted.serving.tasks:
+    name, model = figures.task, opened.multitask
+    rows = model.held_out_.get(name)
+    held_out = None if rows is None else judge_sharing(model.predictor_, name, rows.right)
+    if added is not None or name not in model.predictor_.tasks:
         gain = None if added is None else added.expected_gain
         return explain_sharing(figures, held_out, shares=added is None or added.shares, expected_gain=gain)
-    weights = dict(zip(COMPONENTS, fitted.serving.tasks[name].weights.new, strict=True))
-    shares = weights["shared"] > 0 or weights["cluster"] > 0
+    served = model.predictor_.tasks[name]
+    weights, shares = dict(zip(COMPONENTS, served.weights.novel, strict=True)), served.shares
     sharing = explain_sharing(figures, held_out, shares=shares, weights=weights)
     if not (sharing.is_harmed or sharing.is_doubtful):
         return sharing
     culprits, method = blame(
-        fitted,
+        model,
         KeptTasks(opened.folder),
         name,
         cluster.pairs,
@@ -224,17 +224,15 @@ def folds_of(opened: OpenRun) -> int | None:
 
 def judge_labels(opened: OpenRun, task: Task) -> tuple[WeakLabel, ...]:
     """Judge the labels of a task by rows that were held out."""
-    fitted = opened.multitask._need()
-    serving = fitted.serving
-    reader = serving.private_readers.get(task.name, serving.reader)
-    inputs: FrozenInputs = reader.read(list(task.texts_at(task.rows("train"))))
+    model, rows = opened.multitask, task.rows("train", "valid")
+    reader = model.predictor_.private_readers.get(task.name, model.predictor_.reader)
+    inputs: FrozenInputs = reader.read(list(task.texts_at(rows)))
     answers = ask_held_out(
         task,
-        opened.find(task.name),
         inputs,
-        fitted.right.get(task.name),
+        model.held_out_.get(task.name),
         n_folds=folds_of(opened),
-        seed=fitted.seed,
-        settings=fitted.settings,
+        seed=model.seed_,
+        settings=model.settings_,
     )
     return find_weak_labels(task, answers)

@@ -1,8 +1,6 @@
-"""Answers of a run's models to rows that they were not trained on: out of fold, and the rows in ``valid``."""
+"""Answers of a run's models to rows that they were not trained on."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs, FrozenInputs
-from robusttc.learning.folds import deal_folds
-from robusttc.multitask.components import fit_own
-from robusttc.multitask.joint import TaskPart
-from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.run.answering import Answers
+from robusttc.multitask import HeldOutRows, MultiTaskSettings, TaskRows, deal_folds, fit_own
 from robusttc.run.explain.weak_labels import HeldOutAnswers
 
 __all__ = ["ask_held_out"]
@@ -28,9 +22,8 @@ MAX_ROWS = 2500
 
 def ask_held_out(
     task: Task,
-    answers: Answers,
     inputs: FrozenInputs,
-    right: Mapping[str, NDArray[np.bool_]] | None,
+    held_out: HeldOutRows | None,
     *,
     n_folds: int | None,
     seed: int,
@@ -42,72 +35,52 @@ def ask_held_out(
     ----------
     task
         The task.
-    answers
-        What serves it: asked about the rows in ``valid``.
     inputs
-        The frozen inputs of its training rows, in their order.
-    right
-        For ``own`` and ``served``, which rows of the folds were predicted right in the training; None where
-        nothing was held out then.
+        The frozen inputs of its rows in ``train`` and ``valid``, in their order.
+    held_out
+        Which held-out rows were predicted right in the training; None where nothing was held out then.
     n_folds, seed
-        How the training rows were dealt into folds; `n_folds` is None where the encoder has seen them all.
+        How rows were dealt into folds; `n_folds` is None where those in ``valid`` were held out.
     settings
         How own models are fitted.
     """
-    train, valid = task.rows("train"), task.rows("valid")
-    with threadpool_limits(1):
-        predicted = (
-            answers.ask(list(task.texts_at(valid))).argmax(axis=1).astype(np.int64)
-            if len(valid)
-            else np.zeros(0, dtype=np.int64)
-        )
-        predicted = in_codes_of(task, answers.label_names, predicted)
-        rows, hits = [valid], [predicted == task.label_codes[valid]]
-        asked, given = [valid], [predicted]
-        if n_folds is not None:
-            folds = deal_folds(task, n_folds, seed)
-            held = np.concatenate([np.flatnonzero(folds == number) for number in range(n_folds)])
-            own = None
-            if isinstance(inputs, DenseInputs) and len(held) > 0 and len(train) <= MAX_ROWS:
-                own = predict_out_of_fold(task, inputs, folds, held, settings)
-                asked.append(held)
-                given.append(own)
-            if right is not None and len(right["served"]) == len(held):
-                rows.append(held)
-                hits.append(right["served"])
-            elif own is not None:
-                # Of a task that came later nothing was kept; its own model stands for what serves.
-                rows.append(held)
-                hits.append(own == task.label_codes[held])
+    known = task.rows("train", "valid")
+    if n_folds is None:
+        folds = np.where(task.splits == "valid", 0, -1).astype(np.int64)
+    else:
+        folds = deal_folds(task, n_folds, seed, splits=("train", "valid"))
+    asked = np.flatnonzero(folds >= 0)
+    own: Numbers | None = None
+    if isinstance(inputs, DenseInputs) and len(asked) and len(known) <= MAX_ROWS:
+        with threadpool_limits(1):
+            own = predict_out_of_fold(task, inputs, known, folds, settings)[asked]
+    rows, right = asked, np.zeros(0, dtype=np.bool_)
+    if held_out is not None:
+        rows, right = held_out.rows, held_out.right["served"]
+    elif own is not None:
+        # Of a task that came later nothing was kept; its own model stands for what serves.
+        right = own == task.label_codes[asked]
+    nothing = np.zeros(0, dtype=np.int64)
     return HeldOutAnswers(
-        np.concatenate(rows).astype(np.int64),
-        np.concatenate(hits),
-        np.concatenate(asked).astype(np.int64),
-        np.concatenate(given),
+        rows[: len(right)].astype(np.int64),
+        right,
+        nothing if own is None else asked.astype(np.int64),
+        nothing if own is None else own,
     )
 
 
-def in_codes_of(task: Task, label_names: tuple[str, ...], codes: Numbers) -> Numbers:
-    """Turn places among a model's labels into codes of the task; a label that it lacks is -1."""
-    code_of = {label: code for code, label in enumerate(task.label_names)}
-    places = np.array([code_of.get(label, -1) for label in label_names], dtype=np.int64)
-    return np.asarray(places[codes], dtype=np.int64)
-
-
 def predict_out_of_fold(
-    task: Task, inputs: DenseInputs, folds: Numbers, held: Rows, settings: MultiTaskSettings
+    task: Task, inputs: DenseInputs, known: Rows, folds: Numbers, settings: MultiTaskSettings
 ) -> Numbers:
-    """Predict every held-out row by an own model that was fitted without its fold."""
-    train = task.rows("train")
+    """Predict every held-out row by an own model that was fitted without its fold; -1 for the others."""
     place_of = np.full(len(task), -1, dtype=np.int64)
-    place_of[train] = np.arange(len(train))
+    place_of[known] = np.arange(len(known))
     predicted = np.full(len(task), -1, dtype=np.int64)
-    for number in np.unique(folds[held]):
-        kept = train[folds[train] != number]
-        asked = np.flatnonzero(folds == number)
-        part = TaskPart(
+    for number in np.unique(folds[folds >= 0]):
+        kept, asked = known[folds[known] != number], np.flatnonzero(folds == number)
+        rows = TaskRows(
             task.name, len(task.label_names), place_of[kept], task.label_codes[kept].astype(np.int64)
         )
-        model = fit_own(inputs, part, settings=settings, seed=0, stage="own")
+        model = fit_own(inputs, rows, settings=settings, seed=0, stage="own")
         predicted[asked] = model.probabilities(inputs.take(place_of[asked])).argmax(axis=1)
-    return predicted[held]
+    return predicted

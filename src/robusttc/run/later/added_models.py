@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from robusttc.files import explain_disk_errors, make_folder
-from robusttc.multitask.estimator import ClusterMultiTask
-from robusttc.multitask.joined import JoinedTask, load_joined, save_joined, serve_joined
+from robusttc.multitask import AddedTask, ClusterMultiTask, load_added, save_added, serve_added
 from robusttc.run.places import ADDED_MODELS, MULTITASK
 
 __all__ = ["AddedModels"]
@@ -42,12 +40,12 @@ class AddedModels:
         with explain_disk_errors("the models of the run cannot be read", path):
             return hashlib.sha256(path.read_bytes()).hexdigest()
 
-    def save(self, later: JoinedTask) -> None:
+    def save(self, later: AddedTask) -> None:
         """Keep a task, in the place of one of the same name."""
         make_folder(self.folder)
-        save_joined(later, self.place(later.task.name), base=self.base)
+        save_added(later, self.place(later.task.name), base=self.base)
 
-    def read(self, name: str, *, device: str = "cpu") -> JoinedTask:
+    def read(self, name: str, *, device: str = "cpu") -> AddedTask:
         """Read what is the task's own.
 
         Raises
@@ -55,7 +53,7 @@ class AddedModels:
         StoreError
             If it is damaged, or belongs to other models than those of the run.
         """
-        return load_joined(self.place(name), base=self.base, device=device)
+        return load_added(self.place(name), base=self.base, device=device)
 
     def load(self, name: str, multitask: ClusterMultiTask) -> ClusterMultiTask:
         """Give a model that knows this one task, on top of that of the run.
@@ -65,17 +63,13 @@ class AddedModels:
         StoreError
             As `read`.
         """
-        fitted = multitask._need()
-        serving = serve_joined(fitted.serving, self.read(name, device=multitask.device))
-        model = ClusterMultiTask(**multitask.get_params())
-        model._data = None
-        model._keep(dataclasses.replace(fitted, serving=serving, right={}))
-        return model
+        added = self.read(name, device=multitask.device)
+        return multitask.with_predictor(serve_added(multitask.predictor_, added))
 
     def move_to_base(self, names: Iterable[str]) -> None:
         """Let tasks belong to the run's models as they are now, whose layers are the same as before."""
         for name in names:
-            self.save(load_joined(self.place(name), base=None))
+            self.save(load_added(self.place(name), base=None))
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove tasks; those that are not there are gone already."""

@@ -13,7 +13,7 @@ from typing import Any
 from robusttc.encoders import Encoder, make_encoder
 from robusttc.errors import DoubtWarning, StoreError, WorkError, quote
 from robusttc.jobs import Runner
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.configuration import FitConfiguration
@@ -197,7 +197,7 @@ class Adding:
         return join_all(
             tasks,
             clusters,
-            model._need(),
+            model,
             encoder,
             n_folds=self.configuration.n_folds,
             runner=self.named(),

@@ -9,8 +9,8 @@ import numpy as np
 
 from robusttc.errors import quote
 from robusttc.jobs import Result, pack, unpack
-from robusttc.learning.bench import name_tasks
-from robusttc.multitask.joining import STAGE as JOIN
+from robusttc.models import name_tasks
+from robusttc.multitask import ADD_STAGE as JOIN
 from robusttc.run.records import FinishedUnit
 from robusttc.run.similarity import Similarity
 from robusttc.run.store import RunStore

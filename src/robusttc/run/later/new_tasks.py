@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError, quote
-from robusttc.multitask.task_rows import check_learnable
+from robusttc.multitask import check_learnable
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.identity import hash_task
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.special import expit
 
 from robusttc.clustering import pair_values
-from robusttc.learning.calibration import fit_temperature, sharpen
-from robusttc.learning.logistic import fit_logistic, squash
+from robusttc.models import apply_temperature, fit_logistic, fit_temperature
 from robusttc.transfer import TransferScores, row_means, standardise_columns
 
 __all__ = ["Placement", "Placer"]
@@ -223,10 +223,7 @@ class Placer:
         outside = np.array(is_outside, dtype=np.bool_)
         if outside.any() and not outside.all():
             weight = np.where(outside, PRIOR_OUTSIDE / outside.sum(), (1 - PRIOR_OUTSIDE) / (~outside).sum())
-            slopes, self.intercept = fit_logistic(
-                np.array(leads)[:, None], (~outside).astype(np.float64), weight
-            )
-            self.slope = float(slopes[0])
+            self.slope, self.intercept = fit_logistic(np.array(leads), ~outside, weight)
 
     def place(self, scores: TransferScores, name: str) -> Placement:
         """Place one task by its scores with partners.
@@ -294,8 +291,8 @@ class Placer:
         # Where no task could be tried without its cluster, nothing says that one fits none.
         fits = 1.0
         if np.isfinite(self.intercept):
-            fits = float(squash(np.array([self.slope * (evidence.max() - of_none) + self.intercept]))[0])
-        shares = fits * sharpen(normalise(evidence)[None], self.temperature)[0]
+            fits = float(expit(np.array([self.slope * (evidence.max() - of_none) + self.intercept]))[0])
+        shares = fits * apply_temperature(normalise(evidence)[None], self.temperature)[0]
         probabilities = {
             int(cluster): float(share) for cluster, share in zip(self.clusters, shares, strict=True)
         }

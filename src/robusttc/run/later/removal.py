@@ -12,7 +12,7 @@ from robusttc.encoders import VectorCache, default_cache_folder
 from robusttc.files import write_file
 from robusttc.formatting import count
 from robusttc.jobs import Runner
-from robusttc.multitask.persistence import load_fitted, save_fitted
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.configuration import FitConfiguration
@@ -234,23 +234,9 @@ def erase_vectors(folder: Path, names: Sequence[str]) -> None:
 
 def drop_private(folder: Path, names: Sequence[str]) -> None:
     """Take tasks that nobody learned from out of the model of the run; nothing else of it changes."""
-    fitted = load_fitted(folder / MULTITASK)
-    if not set(names) & set(fitted.serving.tasks):
-        return
-    serving, gone = fitted.serving, set(names)
-
-    def left(parts: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: part for name, part in parts.items() if name not in gone}
-
-    less = replace(
-        serving,
-        tasks=left(serving.tasks),
-        private_readers=left(serving.private_readers),
-        own=left(serving.own),
-        alone=left(serving.alone),
-        references=left(serving.references),
-    )
-    save_fitted(replace(fitted, serving=less, right=left(fitted.right)), folder / MULTITASK)
+    model = ClusterMultiTask.load(folder / MULTITASK)
+    if set(names) & set(model.task_names_):
+        model.without_tasks(names).save(folder / MULTITASK)
 
 
 def tell_removed(names: Sequence[str], partition: Mapping[str, int], influence: Influence) -> tuple[str, ...]:

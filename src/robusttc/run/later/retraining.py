@@ -10,7 +10,7 @@ from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.jobs import Runner
-from robusttc.multitask.estimator import ClusterMultiTask
+from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation
@@ -142,7 +142,7 @@ def join_later(
         return join_all(
             tasks,
             {one: int(later[one]["cluster"]) for one in tasks.names},
-            multitask._need(),
+            multitask,
             encoder,
             n_folds=stages.configuration.n_folds,
             runner=stages.runner.with_prefix(name, cost_stage="add"),

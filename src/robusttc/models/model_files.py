@@ -1,0 +1,293 @@
+"""Trained models on disk: a folder of one safetensors file and two JSON files, each with its SHA-256.
+
+* ``manifest.json``: what kind of model it is, of which version, the size and hash of the other two files, the
+  type and shape of every array, and a hash of all this;
+* ``settings.json``: values;
+* ``arrays.safetensors``: arrays.
+
+Nothing in them is ever run, and no path in them is followed: the names of the files are fixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.errors import StoreError, UsageError, quote
+from robusttc.files import InvalidJSONError, decode_json, encode_json, find_folder, write_folder
+
+__all__ = ["arrays_under", "read_model_folder", "write_model_folder"]
+
+FORMAT = "robusttc model"
+MANIFEST, SETTINGS, ARRAYS = "manifest.json", "settings.json", "arrays.safetensors"
+MAX_MANIFEST_BYTES = 2**26
+MAX_SETTINGS_BYTES = 2**28
+# A folder that is being replaced is read again: its files may be of two models.
+ATTEMPTS = 3
+
+TODO_AGAIN = "save the model again, or bring the folder back from a copy"
+
+WHOLE_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = ("bool", *WHOLE_NUMBERS, "float16", "float32", "float64")
+
+
+def write_model_folder(
+    folder: str | os.PathLike[str],
+    *,
+    kind: str,
+    version: int,
+    settings: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write a model into a folder; killed at any moment, it leaves the old model or the new one.
+
+    Parameters
+    ----------
+    folder
+        The folder. A model of the same kind in it is replaced; any other folder that is not empty is refused.
+    kind
+        What it is a model of, for instance ``"multitask"``.
+    version
+        Of the form of `settings` and `arrays`, from 1 up.
+    settings
+        Values that JSON can hold.
+    arrays
+        Numbers or truths, of any shape, bit for bit.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds something else, a setting cannot be JSON, or an array does not hold numbers.
+    StoreError
+        If the disk does not take it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folder = Path(place) / "model"
+    ...     write_model_folder(folder, kind="demo", version=1, settings={"a": 1}, arrays={"b": np.arange(2)})
+    ...     read_model_folder(folder, kind="demo", version=1)
+    ({'a': 1}, {'b': array([0, 1])})
+    """
+    from safetensors.numpy import save
+
+    place = Path(os.path.realpath(folder))
+    checked = {name: check_array(name, array) for name, array in arrays.items()}
+    contents = {SETTINGS: encode_json(dict(settings), where="settings").encode(), ARRAYS: save(checked)}
+    body = {
+        "format": FORMAT,
+        "kind": kind,
+        "version": version,
+        "files": {name: describe_bytes(content) for name, content in contents.items()},
+        "arrays": {name: [str(array.dtype), list(array.shape)] for name, array in checked.items()},
+    }
+    contents[MANIFEST] = encode_json({**body, "sha256": hash_body(body)}).encode()
+    check_replaceable(place, kind)
+    try:
+        write_folder(place, contents)
+    except OSError as error:
+        raise StoreError(
+            "the model cannot be written", where=repr(str(place)), got=error.strerror or str(error)
+        ) from error
+
+
+def check_array(name: str, array: object) -> NDArray[Any]:
+    """Give an array as safetensors takes it: numbers in one block of memory, in the usual order of bytes."""
+    values = np.asarray(array)
+    if values.dtype.name not in DTYPES:
+        raise UsageError(
+            "an array does not hold numbers",
+            where=f"array {quote(name)}",
+            got=str(values.dtype),
+            expected=f"one of {', '.join(DTYPES)}",
+        )
+    return np.array(values, dtype=values.dtype.newbyteorder("<"), order="C")
+
+
+def describe_bytes(content: bytes) -> dict[str, Any]:
+    """Give the size and hash of a file's content."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def hash_body(body: Mapping[str, Any]) -> str:
+    """Give the hash of a manifest, in its one way of writing."""
+    return hashlib.sha256(encode_json(dict(body)).encode()).hexdigest()
+
+
+def check_replaceable(folder: Path, kind: str) -> None:
+    """Refuse a folder that holds anything but a model of this kind."""
+    if not folder.exists():
+        return
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else None
+    if found == set():
+        return
+    if found is not None and MANIFEST in found and found <= {MANIFEST, SETTINGS, ARRAYS}:
+        try:
+            held = parse_json(read_regular(folder / MANIFEST, MAX_MANIFEST_BYTES), folder / MANIFEST)
+        except StoreError:
+            held = {}
+        if held.get("format") == FORMAT and held.get("kind") == kind:
+            return
+    raise UsageError(
+        "the folder holds something else",
+        where=repr(str(folder)),
+        got="a file" if found is None else quote(sorted(found)[:3]),
+        expected=f"a new or empty folder, or one with a saved {kind} model",
+        todo="give another folder, or empty this one yourself",
+    )
+
+
+def read_model_folder(
+    folder: str | os.PathLike[str], *, kind: str, version: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read a model that `write_model_folder` wrote; everything is checked before anything is given.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    kind
+        What it must be a model of.
+    version
+        The newest version that the caller knows.
+
+    Raises
+    ------
+    StoreError
+        If the folder or a file is missing, damaged, a link, of another kind or of a newer version.
+    """
+    place = Path(os.path.realpath(folder))
+    for attempt in range(ATTEMPTS):
+        standing = find_folder(place)
+        before = identity_of(standing)
+        try:
+            return read_standing(standing, kind, version)
+        except StoreError:
+            if attempt == ATTEMPTS - 1 or identity_of(find_folder(place)) == before:
+                raise
+    raise StoreError("the model is being replaced", where=repr(str(place)))  # pragma: no cover
+
+
+def identity_of(folder: Path) -> tuple[int, int, int] | None:
+    """Give what changes when a folder is replaced by another."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def read_standing(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read and check a model folder once."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    if not folder.is_dir():
+        raise StoreError("there is no such model folder", where=repr(str(folder)))
+    manifest = check_manifest(folder / MANIFEST, kind, version)
+    contents: dict[str, bytes] = {}
+    for name, limit in ((SETTINGS, MAX_SETTINGS_BYTES), (ARRAYS, None)):
+        content = read_regular(folder / name, limit, size=manifest["files"][name]["bytes"])
+        if hashlib.sha256(content).hexdigest() != manifest["files"][name]["sha256"]:
+            raise_damaged(folder / name, "its SHA-256 is not that of the manifest")
+        contents[name] = content
+    settings = parse_json(contents[SETTINGS], folder / SETTINGS)
+    try:
+        # Copies: those of safetensors are read-only, which compiled loops take for another type.
+        arrays = {name: np.array(array) for name, array in load(contents[ARRAYS]).items()}
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise_damaged(folder / ARRAYS, str(error))
+    found = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
+    if found != manifest["arrays"]:
+        raise_damaged(folder / ARRAYS, "its arrays are not those of the manifest")
+    return settings, arrays
+
+
+def check_manifest(path: Path, kind: str, version: int) -> dict[str, Any]:
+    """Read a manifest and refuse one that cannot be trusted or used."""
+    manifest = parse_json(read_regular(path, MAX_MANIFEST_BYTES), path)
+    if manifest.get("format") != FORMAT:
+        raise_damaged(path, "it is not the manifest of a model")
+    found_version, found_kind = manifest.get("version"), manifest.get("kind")
+    if not isinstance(found_version, int) or isinstance(found_version, bool) or found_version < 1:
+        raise_damaged(path, f"version {quote(found_version)}")
+    # Before all else: a newer version may have other files and another way of hashing.
+    if found_version > version and found_kind == kind:
+        raise StoreError(
+            "the model was written by a newer robusttc",
+            where=repr(str(path)),
+            got=f"version {found_version}",
+            expected=f"at most version {version}",
+            todo="install a newer robusttc",
+        )
+    body = {name: value for name, value in manifest.items() if name != "sha256"}
+    if manifest.get("sha256") != hash_body(body):
+        raise_damaged(path, "its SHA-256 is not that of its content")
+    if found_kind != kind:
+        raise StoreError(
+            "the folder holds another kind of model",
+            where=repr(str(path)),
+            got=quote(found_kind),
+            expected=quote(kind),
+        )
+    files = manifest.get("files")
+    is_whole = (
+        isinstance(files, dict)
+        and set(files) == {SETTINGS, ARRAYS}
+        and all(isinstance(file, dict) and set(file) == {"bytes", "sha256"} for file in files.values())
+        and all(type(file["bytes"]) is int and isinstance(file["sha256"], str) for file in files.values())
+        and isinstance(manifest.get("arrays"), dict)
+    )
+    if not is_whole:
+        raise_damaged(path, "it does not list the files of a model")
+    return manifest
+
+
+def read_regular(path: Path, limit: int | None, *, size: int | None = None) -> bytes:
+    """Read a file that is neither a link nor too large nor of another size than it should have."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise_damaged(path, "it is not a plain file")
+        if size is not None and found.st_size != size:
+            raise_damaged(path, f"{found.st_size:,} bytes where {size:,} were written")
+        if limit is not None and found.st_size > limit:
+            raise_damaged(path, f"{found.st_size:,} bytes, where {limit:,} is the most")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise StoreError("a file of the model is missing", where=repr(str(path)), todo=TODO_AGAIN) from None
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            "a file of the model cannot be read", where=repr(str(path)), got=error.strerror or str(error)
+        ) from error
+
+
+def parse_json(content: bytes, path: Path) -> dict[str, Any]:
+    """Read an object from strict JSON."""
+    try:
+        values = decode_json(content.decode("utf-8"))
+    except (InvalidJSONError, ValueError) as error:
+        raise_damaged(path, str(error))
+    if not isinstance(values, dict):
+        raise_damaged(path, type(values).__name__)
+    return values
+
+
+def raise_damaged(path: Path, got: str) -> NoReturn:
+    """Report that a file is not what was written."""
+    raise StoreError("a file of the model is damaged", where=repr(str(path)), got=got, todo=TODO_AGAIN)
+
+
+def arrays_under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

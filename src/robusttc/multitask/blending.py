@@ -1,0 +1,174 @@
+"""The blend of a task's models, with one set of weights for texts that other tasks have too, one for others.
+
+Tasks of one trade share sentences ("hello", "yes please"). On such a text a model of many tasks has seen the
+answer, on any other it has not, so one set of weights for both would be too bold on novel texts and too shy
+on the others: on the validation rows of 60 bots it loses 0.9 points of accuracy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robusttc.data import TaskSet
+from robusttc.models import blend, learn_weights
+from robusttc.transfer import normalise_text
+
+__all__ = ["CLUSTER_ONLY", "COMPONENTS", "OWN_ONLY", "BlendWeights", "SeenTexts", "blend_rows", "learn_blend"]
+
+# What is blended, in this order: single-task, shared and cluster model, and how frequent a label is.
+COMPONENTS = ("own", "shared", "cluster", "prior")
+# With fewer held-out texts of either sort than this, one set of weights serves both.
+FEWEST_SEEN = 200
+# The owner of a text that two or more tasks have.
+SEVERAL = -1
+
+Truths = NDArray[np.bool_]
+Table = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class BlendWeights:
+    """The weights of `COMPONENTS`, for novel texts and for those seen in another task."""
+
+    novel: tuple[float, ...]
+    seen: tuple[float, ...]
+
+    def uses(self, kind: str) -> bool:
+        """Return whether a component counts for some texts."""
+        place = COMPONENTS.index(kind)
+        return self.novel[place] > 0 or self.seen[place] > 0
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Sequence[float]]) -> BlendWeights:
+        """Rebuild them from their fields as JSON has them."""
+        return cls(tuple(values["novel"]), tuple(values["seen"]))
+
+
+OWN_ONLY = BlendWeights((1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
+CLUSTER_ONLY = BlendWeights((0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 1.0, 0.0))
+
+
+def blend_rows(
+    tables: Mapping[str, NDArray[np.float64]], weights: BlendWeights, seen: Truths | None
+) -> NDArray[np.float64]:
+    """Blend the probabilities of components for some rows, by whether each text is seen in another task.
+
+    Examples
+    --------
+    >>> tables = {"own": np.array([[0.8, 0.2]] * 2), "shared": np.array([[0.4, 0.6]] * 2)}
+    >>> weights = BlendWeights((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0))
+    >>> blend_rows(tables, weights, np.array([True, False])).round(2).tolist()
+    [[0.4, 0.6], [0.8, 0.2]]
+    """
+    places = [COMPONENTS.index(kind) for kind in tables]
+    blended = blend(list(tables.values()), [weights.novel[place] for place in places])
+    if seen is not None and seen.any():
+        rows = [table[seen] for table in tables.values()]
+        blended[seen] = blend(rows, [weights.seen[place] for place in places])
+    return blended
+
+
+def learn_blend(
+    tables: Mapping[str, Table],
+    codes: Mapping[str, NDArray[np.int64]],
+    seen: Mapping[str, Truths] | None,
+    *,
+    least_cluster: float = 0.0,
+) -> tuple[BlendWeights, dict[str, NDArray[np.float64]]]:
+    """Return the weights that are best over all tasks, and the blend; equal ones where nothing is held out.
+
+    `tables` are the held-out probabilities of each component by task, `codes` the labels of these rows,
+    `seen` which of them another task has (None if inputs are no texts), `least_cluster` the lower bound of
+    the cluster models' weight.
+    """
+    used = [COMPONENTS.index(kind) for kind in tables]
+    lowest = [least_cluster if kind == "cluster" else 0.0 for kind in tables]
+    names = sorted(codes)
+
+    def learn(chosen: Mapping[str, Truths | slice]) -> tuple[float, ...]:
+        found = np.zeros(len(COMPONENTS))
+        if names:
+            components = [[table[name][chosen[name]] for name in names] for table in tables.values()]
+            right = [codes[name][chosen[name]] for name in names]
+            found[used] = learn_weights(components, right, lowest=lowest)
+        if not found[:3].any():  # nothing is held out, or no model knows anything
+            models = [place for place in used if COMPONENTS[place] != "prior"]
+            found[models] = 1 / len(models)
+        return tuple(found.tolist())
+
+    everything = learn(dict.fromkeys(names, slice(None)))
+    weights = BlendWeights(everything, everything)
+    if seen is not None:
+        n_seen = sum(int(seen[name].sum()) for name in names)
+        if min(n_seen, sum(len(codes[name]) for name in names) - n_seen) >= FEWEST_SEEN:
+            novel = learn({name: ~seen[name] for name in names})
+            weights = BlendWeights(novel, learn({name: seen[name] for name in names}))
+    blended = {
+        name: blend_rows(
+            {kind: table[name] for kind, table in tables.items()},
+            weights,
+            None if seen is None else seen[name],
+        )
+        for name in names
+    }
+    return weights, blended
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenTexts:
+    """The training texts of many tasks as hashes, and whose they are; the texts themselves are not kept.
+
+    Attributes
+    ----------
+    names
+        The tasks, sorted.
+    keys
+        A 64-bit hash of every distinct text, ascending; case and punctuation do not count.
+    owners
+        The place in `names` of the only task that has it, or -1 for several.
+
+    Examples
+    --------
+    >>> from robusttc.data import Task
+    >>> tasks = TaskSet([Task("a", ["Hi!", "my card"], ["x", "y"]), Task("b", ["hi", "my trip"], ["x", "y"])])
+    >>> SeenTexts.of(tasks, ["train"]).find("a", ["HI", "my card", "my trip"]).tolist()
+    [True, False, True]
+    """
+
+    names: tuple[str, ...]
+    keys: NDArray[np.uint64]
+    owners: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, tasks: TaskSet, splits: Sequence[str]) -> SeenTexts:
+        """Look at the texts of some splits of all tasks."""
+        names = tuple(sorted(tasks.names))
+        owner_of: dict[int, int] = {}
+        for place, name in enumerate(names):
+            task = tasks[name]
+            for key in set(hash_texts(task.texts_at(task.rows(*splits)))):
+                owner_of[key] = place if key not in owner_of else SEVERAL
+        keys = np.array(sorted(owner_of), dtype=np.uint64)
+        return cls(names, keys, np.array([owner_of[int(key)] for key in keys], dtype=np.int32))
+
+    def find(self, name: str, texts: Iterable[str]) -> Truths:
+        """Return for every text whether a task other than the named one has it."""
+        hashes = np.array(hash_texts(texts), dtype=np.uint64)
+        if len(self.keys) == 0 or len(hashes) == 0:
+            return np.zeros(len(hashes), dtype=np.bool_)
+        places = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
+        own = self.names.index(name) if name in self.names else len(self.names)
+        return np.asarray((self.keys[places] == hashes) & (self.owners[places] != own))
+
+
+def hash_texts(texts: Iterable[str]) -> list[int]:
+    """Return a number for every text, the same for texts that differ in case and punctuation only."""
+    return [
+        int.from_bytes(hashlib.blake2b(normalise_text(text).encode(), digest_size=8).digest(), "little")
+        for text in texts
+    ]
