@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
     {"transfer"},
     {"clustering"},
     {"multitask", "fewshot"},
-    {"assessing"},
+    {"assessment"},
     {"baselines"},
     {"run"},
     {"report"},

@@ -14,7 +14,7 @@ from robusttc._lazy import attach
 from robusttc.version import __version__
 
 if TYPE_CHECKING:
-    from robusttc.assessing import assess_clusters
+    from robusttc.assessment import assess_clusters
     from robusttc.clustering import RobustTaskClustering, complete_similarity, make_planted_scores
     from robusttc.data import Task, TaskSet, inspect_tasks, load_tasks, make_planted_tasks, write_tasks
     from robusttc.encoders import (
@@ -77,7 +77,7 @@ __all__ = [
 __getattr__ = attach(
     __name__,
     {
-        "assessing": ("assess_clusters",),
+        "assessment": ("assess_clusters",),
         "clustering": ("RobustTaskClustering", "complete_similarity", "make_planted_scores"),
         "data": ("Task", "TaskSet", "inspect_tasks", "load_tasks", "make_planted_tasks", "write_tasks"),
         "encoders": (

@@ -140,8 +140,7 @@ def fine_tune_on_tasks(
         If it is another type of encoder.
     """
     # Late: both load torch.
-    from robusttc.encoders import SentenceEncoder
-    from robusttc.encoders.fine_tuning import fine_tune
+    from robusttc.encoders import SentenceEncoder, fine_tune
 
     if not isinstance(encoder, SentenceEncoder):
         raise UsageError(
