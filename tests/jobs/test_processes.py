@@ -337,7 +337,7 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
 
 
 HOLDER = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 import numpy as np
 from robusttc.jobs import Job, Result, Runner, make_executor
@@ -349,6 +349,8 @@ def hold(data, argument):
     return Result()
 
 if __name__ == "__main__":
+    # A background process of a shell inherits that interrupts are ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(sys.argv[1])
     with Runner(make_executor("local", n_workers=2)) as runner:
         jobs = [Job(f"n/{n}", hold, str(folder / f"pid{n}")) for n in range(2)]
