@@ -171,7 +171,6 @@ def test_tasks_without_queries_are_not_played() -> None:
 
 
 def test_the_encoder_is_tuned_on_tasks_that_may_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    from robusttc.encoders import fine_tuning
 
     seen: dict[str, Any] = {}
 
@@ -179,7 +178,7 @@ def test_the_encoder_is_tuned_on_tasks_that_may_share(monkeypatch: pytest.Monkey
         seen.update(options, encoder=encoder, names=tasks.names)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fine_tuning, "fine_tune", stop)
+    monkeypatch.setattr("robusttc.encoders.fine_tune", stop)
     tasks = TaskSet(Task(name, ["p q", "r"], ["ask_price", "greet"]) for name in ("a", "b"))
     with pytest.raises(KeyboardInterrupt):
         ClusterFewShot(tune="encoder", random_state=3).fit(tasks.keep_private(["b"]))

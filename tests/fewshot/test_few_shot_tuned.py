@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import DenseInputs, FineTuningSettings, PairedEncoder, SentenceEncoder, fine_tuning
+from robusttc.encoders import DenseInputs, FineTuningSettings, PairedEncoder, SentenceEncoder, fine_tune
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.settings import default_settings
 from robusttc.fewshot.support_set import find_tuning
@@ -31,13 +31,13 @@ def make_task(name: str, place: str) -> Task:
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch) -> TaskSet:
     """Give sources, and see to it that tuning takes two steps."""
-    tune = fine_tuning.fine_tune
+    tune = fine_tune
 
     def tune_briefly(encoder: SentenceEncoder, tasks: TaskSet, **options: Any) -> SentenceEncoder:
         settings = FineTuningSettings(steps=2, trained_layers=1)
         return tune(encoder, tasks, settings=settings, **options)
 
-    monkeypatch.setattr(fine_tuning, "fine_tune", tune_briefly)
+    monkeypatch.setattr("robusttc.encoders.fine_tune", tune_briefly)
     places = {"a": "harbour", "b": "museum", "c": "station"}
     return TaskSet(make_task(name, place) for name, place in places.items())
 
@@ -68,7 +68,7 @@ def test_the_papers_way_has_the_tuned_model_alone(sources: TaskSet) -> None:
 
 def test_tuning_is_told_from_the_encoder(sources: TaskSet) -> None:
     plain = SentenceEncoder(device="cpu")
-    tuned = fine_tuning.fine_tune(plain, sources, seed=0)
+    tuned = fine_tune(plain, sources, seed=0)
     assert [find_tuning(one) for one in (plain, tuned)] == [None, "alone"]
     assert find_tuning(PairedEncoder(plain, tuned)) == "paired"
     assert find_tuning(PairedEncoder(plain, plain)) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import FineTuningSettings, SentenceEncoder, fine_tuning
+from robusttc.encoders import FineTuningSettings, SentenceEncoder, fine_tune
 from robusttc.models import name_as_text
 from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 
@@ -35,14 +35,14 @@ def make_tasks() -> TaskSet:
 def test_tuning_sees_only_tasks_that_may_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: dict[str, Any] = {}
 
-    tune = fine_tuning.fine_tune
+    tune = fine_tune
 
     def tune_briefly(encoder: SentenceEncoder, tasks: TaskSet, **options: Any) -> SentenceEncoder:
         asked.update(options, names=tasks.names)
         settings = FineTuningSettings(steps=2, trained_layers=1)
         return tune(encoder, tasks, settings=settings, **options)
 
-    monkeypatch.setattr(fine_tuning, "fine_tune", tune_briefly)
+    monkeypatch.setattr("robusttc.encoders.fine_tune", tune_briefly)
     model = ClusterMultiTask(tune="encoder", settings=QUICK, random_state=5, n_random=0)
     model.fit(make_tasks(), [0, 0, 1, 1])
     assert asked == {"names": ("a", "b", "c"), "seed": 5, "label_texts": name_as_text, "progress": None}
