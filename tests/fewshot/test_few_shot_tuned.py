@@ -68,7 +68,7 @@ def test_the_papers_way_has_the_tuned_model_alone(sources: TaskSet) -> None:
 
 def test_tuning_is_told_from_the_encoder(sources: TaskSet) -> None:
     plain = SentenceEncoder(device="cpu")
-    tuned = fine_tune(plain, sources, seed=0)
+    tuned = fine_tune(plain, sources, seed=0, settings=FineTuningSettings(steps=2, trained_layers=1))
     assert [find_tuning(one) for one in (plain, tuned)] == [None, "alone"]
     assert find_tuning(PairedEncoder(plain, tuned)) == "paired"
     assert find_tuning(PairedEncoder(plain, plain)) is None
