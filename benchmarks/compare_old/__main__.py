@@ -188,7 +188,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="24 tasks of each public set")
     parser.add_argument("--workers", type=int, default=2, help="worker processes of measure and fit")
     parser.add_argument(
-        "--vectors", type=Path, help="a cache of vectors that both start with, so that neither encodes anew"
+        "--vectors",
+        type=Path,
+        help="a folder with a cache of vectors for each version, old and new, so that neither encodes again",
     )
     parser.add_argument("--cache", type=Path, default=ROOT / ".compare-old", help="what the old code gave")
     return parser.parse_args()

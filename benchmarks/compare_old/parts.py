@@ -87,7 +87,7 @@ def collect_run(
     folder.mkdir()
     cache = folder / "cache"
     if vectors is not None:
-        shutil.copytree(vectors, cache)
+        shutil.copytree(vectors / version.name, cache)
     took = {}
     for step, arguments in list_steps(given, folder, workers).items():
         one = run_timed(version, arguments, cache=cache, out=folder / f"{step}.out")
