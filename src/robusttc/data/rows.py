@@ -220,15 +220,13 @@ class RowCollector:
             todo = "use the column with split_column='split', or remove the column"
             raise ReadError(what, got=quote(split), expected=quote(folder), todo=todo)
         split = folder if split is MISSING else split
-        allowed, todo = list(self.options.split_meanings), None
+        allowed, todo = list(self.options.split_meanings), ""
         if isinstance(split, str) and split.strip() and self._problems.n_rows < MAX_LISTED_PROBLEMS:
             nearest, value = nearest_name(split, allowed), quote(split)
+            other, own = f"split_values={{{value}: 'train'}}", f"split_values={{{value}: {value}}}"
             todo = f"did you mean {quote(nearest)}? If not, " if nearest else ""
-            todo += (
-                f"map it to a split, split_values={{{value}: 'train'}} (or valid, or test), or keep it as a "
-            )
-            todo += f"split of its own, split_values={{{value}: {value}}}"
-        raise ReadError("unknown split", got=quote(split), expected=", ".join(allowed), todo=todo)
+            todo += f"map it to a split, {other} (or valid, or test), or keep it as a split of its own, {own}"
+        raise ReadError("unknown split", got=quote(split), expected=", ".join(allowed), todo=todo or None)
 
     def _set_sharing(self, line: int, rows: TaskRows, value: Any) -> bool:
         """Set whether a task may share, which all of its rows must agree on; return whether they do."""

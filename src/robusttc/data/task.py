@@ -134,8 +134,8 @@ class Task:
         for field, value in zip(fields(self), (name, tuple(texts), *values), strict=True):
             object.__setattr__(self, field.name, value)
         # A word such as "no" would pass for True, and texts would end up where they must not.
-        if not isinstance(self.may_share, bool):
-            got, where = quote(self.may_share), f"task {quote(name)}"
+        if not isinstance(values[-1], bool):
+            got, where = quote(values[-1]), f"task {quote(name)}"
             raise DataError("may_share is not a boolean", where=where, got=got, expected="True or False")
         self.label_codes.flags.writeable = self.split_codes.flags.writeable = False
 

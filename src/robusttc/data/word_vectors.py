@@ -106,9 +106,9 @@ def load_word_vectors(path: str | PathLike[str], words: Sequence[str]) -> WordVe
         what = "the file does not hold as many vectors as its first line says"
         raise file.error(what, got=f"{n_rows:,} vectors", expected=f"{file.n_promised:,}")
     matrix = np.zeros((len(words), file.dimension), dtype=np.float32)
-    for row, word in enumerate(words):
-        if word != PADDING_WORD:
-            matrix[row] = vectors[row] if row in vectors else unknown_word_vector(word, file.dimension)
+    for row, name in enumerate(words):
+        if name != PADDING_WORD:
+            matrix[row] = vectors[row] if row in vectors else unknown_word_vector(name, file.dimension)
     found = np.isin(np.arange(len(words)), list(vectors))
     matrix.flags.writeable = found.flags.writeable = False
     return WordVectors(matrix, found)
