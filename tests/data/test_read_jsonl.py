@@ -107,12 +107,6 @@ def test_a_column_that_is_named_must_be_in_every_row(read_file: Read) -> None:
         read_file("acme.jsonl", lines(*rows), task_column="client")
 
 
-def test_a_key_that_another_role_took_is_not_taken_twice(read_file: Read) -> None:
-    content = lines({"task": "one", "split": "a"}, {"task": "two", "split": "b"})
-    loaded = read_file("acme.jsonl", content, text_column="task", label_column="split")
-    assert loaded.tasks.names == ("acme",)
-
-
 def test_all_rows_name_their_task_or_none(read_file: Read) -> None:
     first, second = {"text": "one", "label": "a"}, {"text": "two", "label": "b", "task": "x"}
     with pytest.raises(TaskFilesError, match=r":2: the row names a task, but the first"):

@@ -43,15 +43,12 @@ def test_every_text_and_label_survives(
 
 
 @pytest.mark.parametrize("name", ["acme.parquet", "acme.parquet.gz"])
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
 def test_kinds_of_strings(read_file: Read, rows_of: RowsOf, name: str, kind: Any) -> None:
     columns = {column: pa.array(values, kind) for column, values in columns_of(GOOD).items()}
     assert rows_of(read_file(name, write_parquet(columns)).tasks["acme"]) == GOOD
-
-
-def test_dictionaries(read_file: Read, rows_of: RowsOf) -> None:
-    columns = {column: pa.array(values).dictionary_encode() for column, values in columns_of(GOOD).items()}
-    assert rows_of(read_file("acme.parquet", write_parquet(columns)).tasks["acme"]) == GOOD
 
 
 def test_several_row_groups_and_thousands_of_rows(read_file: Read, rows_of: RowsOf) -> None:

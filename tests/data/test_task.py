@@ -1,18 +1,24 @@
+"""Tasks and sets of tasks, tasks from which others may not learn, and the splits of rows."""
+
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from robusttc.data import Task, TaskSet
+from robusttc.data import SHARES, Task, TaskSet, split_rows
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 
 TEXTS = ["hi", "bye", "hello", "ciao"]
 LABELS = ["greet", "leave", "greet", "both"]
 SPLITS = ["train", "valid", "own", "test"]
+MANY_LABELS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=200)
 
 
 def test_labels_are_kept_and_coded_by_their_sorted_names() -> None:
@@ -201,3 +207,128 @@ def test_tasks_cross_process_borders() -> None:
     assert back["a"].texts[1] == "ü"
     with pytest.raises(ValueError, match="read-only"):
         back["a"].label_codes[0] = 1
+
+
+# --- Tasks from which others may not learn
+
+
+def make(may_share: bool = True, name: str = "acme") -> Task:
+    return Task(name, TEXTS[:3], LABELS[:3], SPLITS[:3], other_splits=["own"], may_share=may_share)
+
+
+def test_tasks_share_unless_told_otherwise() -> None:
+    task = Task("acme", TEXTS[:3], LABELS[:3], SPLITS[:3], other_splits=["own"])
+    assert task.may_share
+    assert task == make(True)
+    assert repr(task) == "Task('acme', 3 rows, 2 labels)"
+    assert repr(make(False)) == "Task('acme', 3 rows, 2 labels, may not share)"
+
+
+def test_the_hash_tells_them_apart() -> None:
+    assert make(False) != make(True)
+    assert make(False).content_hash == make(False).content_hash
+    assert make(False).with_sharing(True).content_hash == make(True).content_hash
+
+
+@pytest.mark.parametrize("may_share", [True, False])
+def test_whatever_is_made_of_a_task_keeps_it(may_share: bool) -> None:
+    task = make(may_share)
+    for made in (
+        task.take([0, 1]),
+        task.with_splits(["train"] * 3),
+        pickle.loads(pickle.dumps(task)),  # noqa: S301 - as workers get them
+        TaskSet([task]).subset(["acme"])["acme"],
+    ):
+        assert made.may_share is may_share
+    assert pickle.loads(pickle.dumps(task)) == task  # noqa: S301
+
+
+@pytest.mark.parametrize("value", ["no", 0, 1, None])
+def test_only_booleans_are_taken(value: Any) -> None:
+    with pytest.raises(DataError, match="task 'acme': may_share is not a boolean"):
+        make(value)
+    with pytest.raises(DataError, match="may_share"):
+        make().with_sharing(value)
+
+
+def test_a_set_keeps_some_tasks_private() -> None:
+    tasks = TaskSet([make(name="b"), make(False, "a"), make(name="c")])
+    private = tasks.keep_private(["c"])
+    assert private.names == ("b", "a", "c")
+    assert [task.may_share for task in private] == [True, False, False]
+    assert private.shareable().names == ("b",)
+    assert private["b"] is tasks["b"]
+    assert tasks.shareable().names == ("b", "c")
+    assert private != tasks
+    assert tasks.keep_private([]) == tasks
+    assert tasks.keep_private("b")["b"].may_share is False
+    with pytest.raises(UnknownTaskError, match="'d'"):
+        tasks.keep_private(["d"])
+
+
+# --- Splits
+
+
+def distinct_texts(n_rows: int) -> list[str]:
+    return [f"text {row}" for row in range(n_rows)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_rows", [50, 100, 1_000])
+def test_the_shares_within_each_label(seed: int, n_rows: int) -> None:
+    labels = ["a"] * n_rows + ["b"] * n_rows
+    splits = split_rows("acme", distinct_texts(2 * n_rows), labels, seed)
+    for label in "ab":
+        found = Counter(split for split, of in zip(splits, labels, strict=True) if of == label)
+        assert [found[split] for split in ("train", "valid", "test")] == [n_rows * share for share in SHARES]
+
+
+@given(MANY_LABELS, st.integers(0, 2**63 - 1))
+def test_every_label_has_a_training_row_and_no_more_than_rounding_is_lost(
+    labels: list[str], seed: int
+) -> None:
+    splits = split_rows("acme", distinct_texts(len(labels)), labels, seed)
+    n_labels = len(set(labels))
+    for label, n_rows in Counter(labels).items():
+        found = Counter(split for split, of in zip(splits, labels, strict=True) if of == label)
+        assert found["train"] >= 1
+        for split, share in zip(("train", "valid", "test"), SHARES, strict=True):
+            assert abs(found[split] - share * n_rows) < 2
+    for split, share in zip(("train", "valid", "test"), SHARES, strict=True):
+        assert abs(splits.count(split) - share * len(labels)) <= n_labels
+
+
+def test_many_tiny_labels_still_have_valid_and_test_rows() -> None:
+    labels = [f"label {row // 3}" for row in range(300)]
+    splits = split_rows("acme", distinct_texts(300), labels, 0)
+    assert [splits.count(split) for split in ("train", "valid", "test")] == [192, 48, 60]
+
+
+def test_labels_with_one_row_are_all_for_training() -> None:
+    assert set(split_rows("acme", ["a", "b", "c"], ["x", "y", "z"], 0)) == {"train"}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xy")), min_size=1), st.integers(0, 99))
+def test_rows_of_one_text_and_label_stay_together(rows: list[tuple[str, str]], seed: int) -> None:
+    texts, labels = [text for text, _ in rows], [label for _, label in rows]
+    split_of: dict[tuple[str, str], str] = {}
+    for row, split in zip(rows, split_rows("acme", texts, labels, seed), strict=True):
+        assert split_of.setdefault(row, split) == split
+
+
+def test_the_same_arguments_give_the_same_splits_and_others_do_not() -> None:
+    texts, labels = distinct_texts(100), ["a", "b"] * 50
+    splits = split_rows("acme", texts, labels, 0)
+    assert splits == split_rows("acme", texts, labels, 0)
+    assert splits != split_rows("acme", texts, labels, 1)
+    assert splits != split_rows("other", texts, labels, 0)
+
+
+def test_a_label_keeps_its_splits_where_another_is_added_behind_it() -> None:
+    texts, labels = distinct_texts(100), ["a"] * 100
+    more = split_rows("acme", [*texts, *distinct_texts(50)], [*labels, *["b"] * 50], 0)
+    assert more[:100] == split_rows("acme", texts, labels, 0)
+
+
+def test_nothing_to_split() -> None:
+    assert split_rows("acme", [], [], 0) == []

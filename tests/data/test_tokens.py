@@ -129,16 +129,16 @@ class TestTokens:
         monkeypatch.setattr(chunks_module, "BATCH_CHUNKS", 3)
         assert tokens_by_chunks(texts) == expected
 
-    def test_of_a_chunk_are_asked_for_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked: list[str] = []
+    def test_of_a_chunk_are_looked_up_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        texts: list[str] = []
 
         def record(text: str) -> list[str]:
-            asked.append(text)
+            texts.append(text)
             return list(reference.tokenize(text))
 
-        monkeypatch.setattr(chunks_module, "nltk_tokens", record)
+        monkeypatch.setattr(chunks_module, "load_nltk", lambda: record)
         tokens_by_chunks(["one two three four."] * 1000)
-        assert len(asked) == 2  # the three words together, and the end of the text
+        assert len(texts) == 2  # the three words together, and the end of the text
 
     def test_that_take_nltk_too_long_are_a_data_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def give_up(text: str) -> list[str]:

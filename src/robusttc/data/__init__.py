@@ -8,20 +8,12 @@ from __future__ import annotations
 
 from robusttc.data.inspection import Inspection, inspect_tasks
 from robusttc.data.loading import LoadedTasks, load_tasks, read_examples, read_tasks
-from robusttc.data.options import ReadOptions
+from robusttc.data.options import SHARES, ReadOptions, check_shares
+from robusttc.data.rows import split_rows
 from robusttc.data.synthetic import PlantedTasks, make_planted_tasks
 from robusttc.data.tables import MISSING, TABLE_ENDINGS, Table, ending_of, normalise_name, open_tables
-from robusttc.data.task import (
-    SHARES,
-    SPLITS,
-    Task,
-    TaskSet,
-    check_shares,
-    is_unicode,
-    name_problem,
-    split_rows,
-)
-from robusttc.data.text_files import ProblemList, ReadError
+from robusttc.data.task import SPLITS, Task, TaskSet, is_unicode, name_problem
+from robusttc.data.text_files import ProblemList
 from robusttc.data.tokens import (
     PADDING_ID,
     PADDING_WORD,
@@ -48,7 +40,6 @@ __all__ = [
     "LoadedTasks",
     "PlantedTasks",
     "ProblemList",
-    "ReadError",
     "ReadOptions",
     "Table",
     "Task",

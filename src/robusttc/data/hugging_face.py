@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from robusttc.data.tables import Row, Table, arrow_errors, arrow_rows
+from robusttc.data.tables import Row, Table, arrow_rows, damage_reported
 from robusttc.data.text_files import ProblemList, ReadError, read_text
 from robusttc.errors import quote
 from robusttc.files import InvalidJSONError, decode_json
@@ -35,18 +35,15 @@ def read_hugging_face(folder: Path, problems: ProblemList) -> Iterator[tuple[str
 
     splits: list[Any] = [None]
     if (folder / "dataset_dict.json").is_file():
-        splits = read_object(folder / "dataset_dict.json").get("splits")  # type: ignore[assignment]
-        if not isinstance(splits, list) or not splits:
-            what = "dataset_dict.json names no splits"
-            raise ReadError(what, got=quote(splits), expected='{"splits": [names]}')
+        splits = read_list(folder, "dataset_dict.json", "splits")
     n_rows = 0
     for split in splits:
         part = folder if split is None else folder / plain_name(split)
         files = find_data_files(part)
-        features = read_object(part / "dataset_info.json").get("features")
+        features = read_object(part, "dataset_info.json").get("features")
         for file in files:
             damaged = f"{part.name}/{file.name} is not an Arrow file, or it is damaged"
-            with arrow_errors(damaged), pa.memory_map(str(file)) as source:
+            with damage_reported(damaged), pa.memory_map(str(file)) as source:
                 data = pa.ipc.open_stream(source).read_all()
                 data.validate(full=True)  # offsets that point outside the file would read foreign memory
                 yield split, make_table(str(folder), data, features, n_rows + 1, problems)
@@ -54,17 +51,13 @@ def read_hugging_face(folder: Path, problems: ProblemList) -> Iterator[tuple[str
 
 
 def find_data_files(folder: Path) -> list[Path]:
-    """Return the Arrow files of one data set."""
-    state = read_object(folder / "state.json")
-    files = state.get("_data_files")
-    if not isinstance(files, list) or not files or not all(isinstance(file, dict) for file in files):
-        raise ReadError(f"{folder.name}/state.json names no data files", got=quote(files))
-    if any(state.get(key) for key in INDICES):
+    files = read_list(folder, "state.json", "_data_files")
+    if any(read_object(folder, "state.json").get(key) for key in INDICES):
         raise ReadError(
             f"{folder.name}/state.json selects rows by a file of indices, which old versions wrote",
             todo="save the data set again with flatten_indices() and a newer version of datasets",
         )
-    paths = [folder / plain_name(file.get("filename")) for file in files]
+    paths = [folder / plain_name(file.get("filename") if isinstance(file, dict) else file) for file in files]
     for path in paths:
         if not path.is_file():  # a pipe would keep us waiting for ever
             raise ReadError(f"the data file {folder.name}/{path.name} is missing")
@@ -75,26 +68,19 @@ def make_table(path: str, data: Any, features: object, first_row: int, problems:
     """Return the rows of Arrow data, with names for class numbers; an unknown class is a problem."""
 
     def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-        classes = {
-            at: names
-            for at, column in enumerate(columns)
-            if column is not None and (names := class_names(features, column)) is not None
-        }
+        classes = [class_names(features, column) for column in columns]
         for row, cells in arrow_rows(data.to_batches(), columns, first_row):
-            named = list(cells)
-            wrong = None
-            for at, names in classes.items():
-                code = named[at]
-                if isinstance(code, int) and 0 <= code < len(names):
-                    named[at] = names[code]
-                elif code is not None:
-                    wrong = at
-            if wrong is None:
+            named = []
+            for column, names, cell in zip(columns, classes, cells, strict=True):
+                is_class = isinstance(cell, int) and 0 <= cell < len(names or ())
+                if names and cell is not None and not is_class:
+                    what = f"the value of {quote(column)} is not one of the data set's classes"
+                    expected = f"a number from 0 to {len(names) - 1}"
+                    problems.add_row(path, row, what, unit="row", got=quote(cell), expected=expected)
+                    break
+                named.append(names[cell] if names and is_class else cell)
+            else:
                 yield row, named
-                continue
-            what = f"the value of {quote(columns[wrong])} is not one of the data set's classes"
-            expected = f"a number from 0 to {len(classes[wrong]) - 1}"
-            problems.add_row(path, row, what, unit="row", got=quote(named[wrong]), expected=expected)
 
     types = {column.name: str(column.type) for column in data.schema}
     return Table(path, tuple(data.schema.names), rows, unit="row", types=types)
@@ -108,20 +94,27 @@ def plain_name(name: object) -> str:
     return name
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file."""
-    if not path.is_file():
-        raise ReadError(f"{path.parent.name}/{path.name} is missing from the data set")
+def read_object(folder: Path, name: str) -> dict[str, Any]:
+    if not (folder / name).is_file():
+        raise ReadError(f"{folder.name}/{name} is missing from the data set")
     try:
-        value = decode_json(read_text(path, "utf-8"))
+        value = decode_json(read_text(folder / name, "utf-8"))
     except InvalidJSONError as error:
-        raise ReadError(f"{path.name} is not JSON", got=error.what) from None
+        raise ReadError(f"{name} is not JSON", got=error.what) from None
     if not isinstance(value, dict):
-        raise ReadError(f"{path.name} is not a JSON object", got=quote(value))
+        raise ReadError(f"{name} is not a JSON object", got=quote(value))
     return value
 
 
-def class_names(features: object, column: str) -> list[str] | None:
+def read_list(folder: Path, name: str, key: str) -> list[Any]:
+    found = read_object(folder, name).get(key)
+    if not isinstance(found, list) or not found:
+        what = f"{folder.name}/{name} names no {'splits' if key == 'splits' else 'data files'}"
+        raise ReadError(what, got=quote(found), expected="a list of names")
+    return found
+
+
+def class_names(features: object, column: str | None) -> list[str] | None:
     """Return the names behind the integers of a ClassLabel column; None for a column of another kind."""
     feature = features.get(column) if isinstance(features, dict) else None
     if not isinstance(feature, dict) or feature.get("_type") != "ClassLabel":

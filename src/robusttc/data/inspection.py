@@ -17,19 +17,7 @@ from robusttc.data.task import Task, TaskSet
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = [
-    "ConflictingText",
-    "DuplicateRows",
-    "Inspection",
-    "Leak",
-    "LongTexts",
-    "OtherLanguage",
-    "SimilarLabels",
-    "SimilarTasks",
-    "TaskSummary",
-    "ThinLabels",
-    "inspect_tasks",
-]
+__all__ = ["Inspection", "inspect_tasks"]
 
 FEW_TRAINING_ROWS = 3
 MOST_TEXTS = 0.5
@@ -46,19 +34,15 @@ OTHER_SCRIPT = re.compile(r"[^\W\d_\x00-\u024f]")  # letters that are not Latin,
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """The size of one task; `median_words` counts words between spaces."""
-
     task: str
     n_rows: int
     n_labels: int
     rows_by_split: dict[str, int]
-    median_words: float
+    median_words: float  # between spaces
 
 
 @dataclass(frozen=True)
 class ConflictingText:
-    """One text that has several labels in one task."""
-
     task: str
     text: str
     labels: tuple[str, ...]
@@ -66,71 +50,53 @@ class ConflictingText:
 
 @dataclass(frozen=True)
 class DuplicateRows:
-    """Rows of one task that repeat the text and the label of an earlier row."""
-
     task: str
-    n_duplicates: int
+    n_duplicates: int  # rows that repeat the text and the label of an earlier row
     example: str
 
 
 @dataclass(frozen=True)
 class ThinLabels:
-    """The labels of one task that have hardly any training rows, with how many they have."""
-
     task: str
-    training_rows: dict[str, int]
+    training_rows: dict[str, int]  # of the labels with hardly any
 
 
 @dataclass(frozen=True)
 class SimilarLabels:
-    """Labels of one task that differ only in case, spaces or punctuation."""
-
     task: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # that differ only in case, spaces or punctuation
 
 
 @dataclass(frozen=True)
 class SimilarTasks:
-    """Two tasks that share most of the distinct texts of the smaller one."""
-
     first: str
     second: str
-    n_shared_texts: int
+    n_shared_texts: int  # most of the distinct texts of the smaller task
     share_of_smaller: float
     share_of_larger: float
 
 
 @dataclass(frozen=True)
 class Leak:
-    """Test rows of one task whose text is also in its train."""
-
     task: str
-    n_leaked: int
+    n_leaked: int  # test rows whose text is also in train
     n_test: int
     example: str
 
 
 @dataclass(frozen=True)
 class LongTexts:
-    """Texts of one task that are longer than the default encoder reads, estimated by their words."""
-
     task: str
-    n_long: int
+    n_long: int  # texts longer than the default encoder reads, estimated by their words
     most_words: int
     example: str
 
 
 @dataclass(frozen=True)
 class OtherLanguage:
-    """A task whose texts are probably not English, which the default encoder was trained on.
-
-    `share` is that of the language's function words among those of all languages, or of letters that are not
-    Latin (then `language` is ``another script``).
-    """
-
     task: str
-    language: str
-    share: float
+    language: str  # or "another script"
+    share: float  # of its function words among those of all languages, or of letters that are not Latin
     example: str
 
 
@@ -155,7 +121,7 @@ class Inspection:
 
 
 def inspect_tasks(tasks: TaskSet) -> Inspection:
-    """Look at a set of tasks before anything is trained. Texts are the same where they are equal exactly.
+    """Return sizes and data-quality problems of a set of tasks; texts are compared exactly.
 
     Examples
     --------
@@ -167,7 +133,7 @@ def inspect_tasks(tasks: TaskSet) -> Inspection:
     def find(finder: Callable[[Task], Iterator[Any]]) -> tuple[Any, ...]:
         return tuple(found for task in tasks for found in finder(task))
 
-    summaries = tuple(summarise(task) for task in tasks)
+    summaries = find(summarise)
     rows_by_split: Counter[str] = Counter()
     for summary in summaries:
         rows_by_split.update(summary.rows_by_split)
@@ -190,27 +156,23 @@ def inspect_tasks(tasks: TaskSet) -> Inspection:
     )
 
 
-def summarise(task: Task) -> TaskSummary:
-    """Return the numbers of rows, labels and words of one task."""
+def summarise(task: Task) -> Iterator[TaskSummary]:
     counts = np.bincount(task.split_codes, minlength=len(task.split_names)).tolist()
     rows_by_split = dict(zip(task.split_names, counts, strict=True))
     median_words = float(np.median([len(text.split()) for text in task.texts])) if len(task) else 0.0
-    return TaskSummary(task.name, len(task), len(task.label_names), rows_by_split, median_words)
+    yield TaskSummary(task.name, len(task), len(task.label_names), rows_by_split, median_words)
 
 
 def find_conflicts(task: Task) -> Iterator[ConflictingText]:
-    """Yield the texts of a task that have several labels."""
     labels_of_text: dict[str, set[int]] = {}
     for text, code in zip(task.texts, task.label_codes.tolist(), strict=True):
         labels_of_text.setdefault(text, set()).add(code)
     for text, codes in labels_of_text.items():
         if len(codes) > 1:
-            labels = tuple(task.label_names[code] for code in sorted(codes))
-            yield ConflictingText(task.name, text, labels)
+            yield ConflictingText(task.name, text, tuple(task.label_names[code] for code in sorted(codes)))
 
 
 def find_duplicates(task: Task) -> Iterator[DuplicateRows]:
-    """Find rows that repeat the text and label of an earlier one."""
     counts = Counter(zip(task.texts, task.label_codes.tolist(), strict=True))
     if len(counts) < len(task):
         (text, _), _ = counts.most_common(1)[0]
@@ -218,7 +180,6 @@ def find_duplicates(task: Task) -> Iterator[DuplicateRows]:
 
 
 def find_thin_labels(task: Task) -> Iterator[ThinLabels]:
-    """Find the labels of a task that have fewer than three training rows."""
     counts = np.bincount(task.label_codes[task.rows("train")], minlength=len(task.label_names)).tolist()
     labels = zip(task.label_names, counts, strict=True)
     if thin := {label: count for label, count in labels if count < FEW_TRAINING_ROWS}:
@@ -239,7 +200,6 @@ def find_similar_labels(task: Task) -> Iterator[SimilarLabels]:
 
 
 def is_number(label: str) -> bool:
-    """Return whether a label is a number."""
     try:
         float(label)
     except ValueError:
@@ -248,7 +208,6 @@ def is_number(label: str) -> bool:
 
 
 def find_leaks(task: Task) -> Iterator[Leak]:
-    """Find test rows whose text is also in train."""
     training = set(task.texts_at(task.rows("train")))
     test = task.texts_at(task.rows("test"))
     if leaked := [text for text in test if text in training]:
@@ -256,14 +215,13 @@ def find_leaks(task: Task) -> Iterator[Leak]:
 
 
 def find_long_texts(task: Task) -> Iterator[LongTexts]:
-    """Find texts of which the default encoder would read only the beginning."""
-    if long := {text: n for text in task.texts if (n := len(text.split())) > MAX_ENCODED_WORDS}:
-        longest = max(long, key=lambda text: long[text])
-        yield LongTexts(task.name, sum(text in long for text in task.texts), long[longest], longest)
+    if long := [(n, text) for text in task.texts if (n := len(text.split())) > MAX_ENCODED_WORDS]:
+        most_words, longest = max(long, key=lambda found: found[0])
+        yield LongTexts(task.name, len(long), most_words, longest)
 
 
 def find_other_language(task: Task) -> Iterator[OtherLanguage]:
-    """Find out by script and function words whether the texts of a task are probably not English.
+    """Decide by script and function words whether the texts of a task are probably not English.
 
     English of which the function words were removed has hardly any of another language either, and is not
     reported; nor are languages in Latin script whose function words are not in ``words.toml``.
@@ -276,16 +234,13 @@ def find_other_language(task: Task) -> Iterator[OtherLanguage]:
         yield OtherLanguage(task.name, "another script", n_foreign / n_letters, example)
         return
     words = Counter(WORD.findall(everything.lower()))
-    known = function_words()
-    hits = {language: sum(words[word] for word in known[language]) for language in known}
+    hits = {language: sum(words[word] for word in known) for language, known in function_words().items()}
     language = max(hits, key=lambda name: hits[name])
     n_hits = sum(hits.values())
     if language != "English" and n_hits >= MIN_FUNCTION_WORDS and hits[language] >= 2 * hits["English"]:
-
-        def count_words(text: str) -> int:
-            return sum(word in known[language] for word in WORD.findall(text.lower()))
-
-        yield OtherLanguage(task.name, language, hits[language] / n_hits, max(task.texts, key=count_words))
+        known = function_words()[language]
+        example = max(task.texts, key=lambda text: sum(word in known for word in WORD.findall(text.lower())))
+        yield OtherLanguage(task.name, language, hits[language] / n_hits, example)
 
 
 @cache
@@ -301,28 +256,25 @@ def text_incidence(tasks: TaskSet) -> sparse.csr_array:
     from scipy import sparse
 
     code_of_text: dict[str, int] = {}
-    rows_of_task = [
-        np.unique([code_of_text.setdefault(text, len(code_of_text)) for text in task.texts]) for task in tasks
-    ]
-    starts = np.cumsum([0, *(len(rows) for rows in rows_of_task)])
-    columns = np.concatenate([np.empty(0, dtype=np.int64), *rows_of_task]).astype(np.int64)
+    codes = [[code_of_text.setdefault(text, len(code_of_text)) for text in set(task.texts)] for task in tasks]
+    starts = np.cumsum([0, *map(len, codes)])
+    columns = np.array([code for of_task in codes for code in of_task], dtype=np.int64)
     ones = np.ones(len(columns), dtype=np.int64)
     return sparse.csr_array((ones, columns, starts), shape=(len(tasks), len(code_of_text)))
 
 
 def find_similar_tasks(names: tuple[str, ...], incidence: sparse.csr_array) -> Iterator[SimilarTasks]:
     """Yield the pairs of tasks that share at least half of the smaller one's distinct texts."""
+    from scipy import sparse
+
     sizes = np.diff(incidence.indptr)
-    transposed = incidence.T.tocsc()
     # A block of tasks with all others at a time, which bounds the memory.
     for start in range(0, len(names), TASKS_PER_BLOCK):
-        shared = (incidence[start : start + TASKS_PER_BLOCK] @ transposed).tocoo()
-        first, second = shared.coords[0] + start, shared.coords[1]
-        smaller = np.minimum(sizes[first], sizes[second])
-        keep = np.flatnonzero((first < second) & (shared.data >= MOST_TEXTS * smaller))
-        order = np.lexsort((second[keep], first[keep]))
-        for place in keep[order].tolist():
-            one, other = int(first[place]), int(second[place])
-            n_shared = int(shared.data[place])
-            small, large = sorted((int(sizes[one]), int(sizes[other])))
-            yield SimilarTasks(names[one], names[other], n_shared, n_shared / small, n_shared / large)
+        shared = incidence[start : start + TASKS_PER_BLOCK] @ incidence.T.tocsc()
+        first, second, n_texts = sparse.find(sparse.triu(shared, k=start + 1))
+        sizes_of_pair = np.sort([sizes[first + start], sizes[second]], axis=0)
+        keep = np.flatnonzero(n_texts >= MOST_TEXTS * sizes_of_pair[0])
+        for pair in keep[np.lexsort((second[keep], first[keep]))].tolist():
+            one, other, n = names[first[pair] + start], names[second[pair]], int(n_texts[pair])
+            small, large = sizes_of_pair[:, pair].tolist()
+            yield SimilarTasks(one, other, n, n / small, n / large)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robusttc.data.hugging_face import is_hugging_face_folder, read_hugging_face
-from robusttc.data.options import KNOWN_NAMES, ReadOptions, find_columns, find_unused_task_column
+from robusttc.data.options import KNOWN_NAMES, SHARES, ReadOptions, find_columns, find_unused_task_column
 from robusttc.data.rows import RowCollector, Source, TaskRows
 from robusttc.data.tables import TABLE_ENDINGS, Table, ending_of, normalise_name, open_tables
-from robusttc.data.task import SHARES, Task, TaskSet
+from robusttc.data.task import Task, TaskSet
 from robusttc.data.text_files import ProblemList, ReadError, is_gzipped
 from robusttc.errors import DataError, DataWarning, Problem, TaskFilesError, UsageError, quote
 from robusttc.formatting import count
@@ -42,32 +42,14 @@ log = logging.getLogger("robusttc")
 
 @dataclass(frozen=True)
 class LoadedTasks:
-    """Tasks as they were read, and what a user should know about the reading.
-
-    Attributes
-    ----------
-    tasks
-        The tasks.
-    files
-        The files that were read, as they were named.
-    ignored
-        Files of the folder that are not task files and were not read.
-    notes
-        Columns that were recognised by another usual name.
-    unread
-        What is there and was not read: sheets without texts, a column that probably names tasks.
-    skipped
-        The first of the rows that were left out, each with its place and reason.
-    n_skipped
-        How many rows were left out.
-    """
+    """Tasks as they were read, and what a user should know about the reading."""
 
     tasks: TaskSet
-    files: tuple[str, ...]
-    ignored: tuple[str, ...]
-    notes: tuple[str, ...]
-    unread: tuple[str, ...]
-    skipped: tuple[Problem, ...]
+    files: tuple[str, ...]  # that were read
+    ignored: tuple[str, ...]  # files of the folder that are not task files
+    notes: tuple[str, ...]  # on columns that were recognised by another usual name
+    unread: tuple[str, ...]  # sheets without texts, a column that probably names tasks
+    skipped: tuple[Problem, ...]  # the first of the rows that were left out
     n_skipped: int
 
 
@@ -92,20 +74,35 @@ def load_tasks(
     folders with one Rasa project each; folders that Hugging Face `datasets` saved to disk; pandas frames. A
     folder with one file named ``tasks`` is read from that file alone.
 
+    Columns that were recognised by another usual name are logged (logger ``robusttc``, level INFO), and so is
+    what was not read (level WARNING): sheets without texts, or a column that probably names tasks.
+
     Parameters
     ----------
     source
         The folder, file or frame.
-    text_column, label_column, split_column, task_column, split_values, shares, delimiter, encoding
-        How the files are read; see `ReadOptions`. Columns that were recognised by another usual name are
-        logged (logger ``robusttc``, level INFO), and so is what was not read (level WARNING): sheets without
-        texts, or a column such as ``client`` that probably names tasks.
+    text_column, label_column
+        The columns of texts and labels. None finds ``text`` and ``label``, in upper or lower case, or else
+        the usual names (utterance, query, sentence …; intent, category, class …).
+    split_column, task_column
+        The columns of splits and task names. None uses ``split`` and ``task``, if the file has them; a name
+        that is given must be in the file.
+    split_values
+        What further values of the split column mean: a value maps to ``train``, ``valid`` or ``test``, or to
+        itself to be kept as a split of its own name.
+    shares
+        The shares of train, valid and test where the files have no splits.
+    delimiter
+        The delimiter of CSV and TSV files; None finds it from the header.
+    encoding
+        The encoding of text files; None means UTF-8, or UTF-16 where the file begins with its mark.
     skip_bad_rows
-        Leave out bad rows, with a `DataWarning` that counts them.
+        Whether to leave out bad rows, with a `DataWarning` that counts them, instead of refusing the files.
     allow_incomplete
-        Keep tasks that cannot be trained as they are.
+        Whether to keep tasks that cannot be trained as they are: fewer than two labels in train, or labels
+        that occur only in valid or test.
     random_state
-        The seed of the splits.
+        The seed of the splits where the files have none.
 
     Returns
     -------
@@ -142,13 +139,7 @@ def load_tasks(
 
 
 def read_tasks(source: str | Path | pd.DataFrame, options: ReadOptions | None = None) -> LoadedTasks:
-    """Read tasks as `load_tasks` does, and return also what was left out or decided on the way.
-
-    Raises
-    ------
-    TaskFilesError
-        If anything is wrong with the files; it lists every problem with its place.
-    """
+    """Read tasks as `load_tasks` does, and return also what was left out or decided on the way."""
     reader = Reader(options or ReadOptions())
     if isinstance(source, str | Path):
         if not str(source):
@@ -157,35 +148,23 @@ def read_tasks(source: str | Path | pd.DataFrame, options: ReadOptions | None = 
     elif hasattr(source, "iloc") and hasattr(source, "columns"):
         sources = [Source("DataFrame", ALL_TASKS, (source,))]
     else:
-        raise UsageError(
-            "tasks cannot be read from this", got=quote(source), expected="a path or a DataFrame"
-        )
+        expected = "a path or a DataFrame"
+        raise UsageError("tasks cannot be read from this", got=quote(source), expected=expected)
     for one in sources:
         reader.read(one)
     return reader.finish(sources)
 
 
 def read_examples(path: Path, name: str, options: ReadOptions | None = None) -> LoadedTasks:
-    """Read one file as one task of this name; without a split column, all of its rows are for training.
-
-    Raises
-    ------
-    TaskFilesError
-        If anything is wrong with the file; it lists every problem with its place.
-    DataError
-        If there is no such file, or it has several tasks.
-    """
+    """Read one file as one task of this name; without a split column, all of its rows are for training."""
     if path.is_dir():
         raise DataError("a folder instead of a file", where=quote(str(path)), expected="one file")
     options = replace(options or ReadOptions(allow_incomplete=True), shares=(1.0, 0.0, 0.0))
     loaded = read_tasks(path, options)
     if len(loaded.tasks) > 1:
-        raise DataError(
-            "the file has several tasks",
-            where=str(path),
-            got=", ".join(quote(task) for task in loaded.tasks.names[:3]),
-            expected="the examples of one task",
-        )
+        got = ", ".join(quote(task) for task in loaded.tasks.names[:3])
+        expected = "the examples of one task"
+        raise DataError("the file has several tasks", where=str(path), got=got, expected=expected)
     (task,) = loaded.tasks
     columns = (task.texts, task.label_names, task.label_codes, task.split_names, task.split_codes)
     return replace(loaded, tasks=TaskSet([Task.from_codes(name, *columns, task.may_share)]))
@@ -208,13 +187,17 @@ class Reader:
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.problems = ProblemList()
-        self.collected: dict[str, TaskRows] = {}
+        self.tasks: dict[str, TaskRows] = {}
         self.ignored: list[Path] = []
         self.skipped_task_files: list[Path] = []
         self.recognised: dict[str, list[str]] = {}  # files by what was recognised in them
         self.unread: list[str] = []
         self.unused_columns: list[tuple[str, str]] = []  # file and column
         self.mostly_bad: list[str] = []
+
+    def refuse(self, path: Path | str, what: str, **details: Any) -> None:
+        """Add a problem of a file or folder as a whole."""
+        self.problems.add(Problem(str(path), what, **details))
 
     # --- Finding files
 
@@ -228,41 +211,35 @@ class Reader:
             sources += self._find(path)
         return sources
 
-    def _find(self, path: Path) -> list[Source]:
-        if not path.is_dir():
-            return self._find_file(path)
-        if is_hugging_face_folder(path):
-            return [Source(str(path), path.name, (path,))]
+    def _find(self, path: Path) -> Iterator[Source]:
+        if not path.is_dir() or is_hugging_face_folder(path):
+            yield from self._find_one(path)
+            return
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
         has_tables = any(ending_of(entry) in TABLE_ENDINGS for entry in entries)
         if not has_tables and any((path / name).is_file() for name in RASA_PROJECT_FILES):
-            return self._find_project(path)
+            yield from self._find_project(path)
+            return
         # One file that holds all tasks may have company (a README, lists of names) that is not task data.
         whole = [entry for entry in entries if task_name_of(entry) == ALL_TASKS and is_candidate(entry)]
         if len(whole) == 1 and whole[0].is_file():
             self.ignored = [entry for entry in entries if entry != whole[0]]
             self.skipped_task_files = [entry for entry in self.ignored if is_candidate(entry)]
-            return self._find_file(whole[0])
-        sources = [source for entry in entries for source in self._find_entry(entry)]
-        if not sources and not self.problems.n_all:
+            entries = whole
+        for entry in entries:
+            if entry.is_file() and not is_candidate(entry):
+                self.ignored.append(entry)
+            elif entry.is_dir() and not is_hugging_face_folder(entry):
+                yield from self._find_project(entry)
+            else:
+                yield from self._find_one(entry)
+        if all(entry in self.ignored for entry in entries):
             got = count(len(self.ignored), "other file") if self.ignored else "an empty folder"
             expected = f"files that end in {', '.join(ENDINGS)}, also with .gz"
-            self.problems.add(Problem(str(path), "the folder has no task files", got=got, expected=expected))
-        return sources
+            self.refuse(path, "the folder has no task files", got=got, expected=expected)
 
-    def _find_entry(self, entry: Path) -> list[Source]:
-        """Return the source that an entry of the folder is, if it is one."""
-        if entry.is_dir() and is_hugging_face_folder(entry):
-            return [Source(str(entry), entry.name, (entry,))]
-        if entry.is_dir():
-            return self._find_project(entry)
-        if entry.is_file() and not is_candidate(entry):
-            self.ignored.append(entry)
-            return []
-        return self._find_file(entry)
-
-    def _find_project(self, folder: Path) -> list[Source]:
-        """Return the Rasa project of a folder: its files with examples together are one task."""
+    def _find_project(self, folder: Path) -> Iterator[Source]:
+        """Yield the Rasa project of a folder: its files with examples together are one task."""
         from robusttc.data.rasa import has_rasa_examples
 
         examples: list[Path] = []
@@ -276,100 +253,91 @@ class Reader:
             with self.problems.collecting(str(path)):
                 has_examples = path.stat().st_size and has_rasa_examples(path, self.options.encoding)
                 (examples if has_examples else others).append(path)
-        if not examples:
-            named = "a folder named like a task file" if ending_of(folder) in ENDINGS else "a folder"
-            self.problems.add(
-                Problem(
-                    str(folder),
-                    f"{named} inside the folder of tasks has no Rasa NLU data",
-                    expected="task files, or one Rasa project per folder",
-                    todo="move it away, or pass its own path if the tasks are in there",
-                )
-            )
-            return []
-        self.ignored += others
-        return [Source(str(folder), folder.name, tuple(examples))]
+        if examples:
+            self.ignored += others
+            yield Source(str(folder), folder.name, tuple(examples))
+            return
+        named = "a folder named like a task file" if ending_of(folder) in ENDINGS else "a folder"
+        what = f"{named} inside the folder of tasks has no Rasa NLU data"
+        todo = "move it away, or pass its own path if the tasks are in there"
+        self.refuse(folder, what, expected="task files, or one Rasa project per folder", todo=todo)
 
-    def _find_file(self, path: Path) -> list[Source]:
-        """Return a file as a source, or add the problem that it is none."""
+    def _find_one(self, path: Path) -> Iterator[Source]:
+        """Yield a file or the folder of a data set as a source, or add the problem that it is none."""
+        if is_hugging_face_folder(path):
+            yield Source(str(path), path.name, (path,))
         # A pipe or a device could keep us waiting for ever.
-        if not path.is_file():
-            self.problems.add(Problem(str(path), "not a regular file", expected="one file per task"))
+        elif not path.is_file():
+            self.refuse(path, "not a regular file", expected="one file per task")
         elif ending_of(path) not in ENDINGS:
             expected = f"a file that ends in {', '.join(ENDINGS)}, also with .gz"
             todo = "save the workbook as .xlsx" if ending_of(path) == ".xls" else None
-            self.problems.add(Problem(str(path), "unknown file format", expected=expected, todo=todo))
+            self.refuse(path, "unknown file format", expected=expected, todo=todo)
         else:
-            return [Source(str(path), task_name_of(path), (path,))]
-        return []
+            yield Source(str(path), task_name_of(path), (path,))
 
     # --- Reading rows
 
     def read(self, source: Source) -> None:
         """Read one source; what is wrong is added to the problems."""
-        rows = RowCollector(source, self.options, self.problems, self.collected)
+        rows = RowCollector(source, self.options, self.problems, self.tasks)
         n_bad, n_all = self.problems.n_rows, self.problems.n_all
         for file in source.files:
             is_binary = not isinstance(file, Path) or file.is_dir() or ending_of(file) == ".parquet"
             path = str(file) if isinstance(file, Path) else source.path
             with self.problems.collecting(path, "row" if is_binary else "line"):
-                self._read_file(file, path, rows)
+                self._read_tables(self._open(file), path, rows)
         n_bad = self.problems.n_rows - n_bad
         n_rows = rows.n_good + n_bad
         if not n_rows and self.problems.n_all == n_all:
-            expected = "at least one row of text and label"
-            self.problems.add(Problem(source.path, "the file has no rows", expected=expected))
+            self.refuse(source.path, "the file has no rows", expected="at least one row of text and label")
         if n_rows >= MIN_ROWS_TO_JUDGE and n_bad > NEARLY_ALL * n_rows:
             self.mostly_bad.append(source.path)
 
-    def _read_file(self, file: Any, path: str, rows: RowCollector) -> None:
+    def _open(self, file: Any) -> Iterator[tuple[str | None, Table]]:
+        """Yield the tables of a file, folder or frame, each with the split that its folder is for."""
         options = self.options
         if isinstance(file, Path) and file.is_dir():
             for split, table in read_hugging_face(file, self.problems):
-                columns = self._note_columns(table, find_columns(table, options))
-                rows.add_table(table, columns, split if options.split_column is None else None)
+                yield (split if options.split_column is None else None), table
         elif isinstance(file, Path) and ending_of(file) in RASA_ENDINGS:
             from robusttc.data.rasa import read_rasa
 
-            rows.start_file(path)
-            for line, (text, label) in read_rasa(file, self.problems, options.encoding):
-                rows.add(line, text, label)
+            yield None, read_rasa(file, self.problems, options.encoding)
         else:
             known = KNOWN_NAMES | {normalise_name(name) for name in options.named_columns.values()}
-            tables = open_tables(
-                file, self.problems, delimiter=options.delimiter, encoding=options.encoding, known=known
-            )
-            self._read_tables(tables, path, rows)
+            reading = {"delimiter": options.delimiter, "encoding": options.encoding}
+            for table in open_tables(file, self.problems, known=known, **reading):
+                yield None, table
 
-    def _read_tables(self, tables: Iterable[Table], path: str, rows: RowCollector) -> None:
-        """Read the one table, or the sheets that have a text and a label column: several are a task each."""
-        usable: list[tuple[Table, dict[str, str]]] = []
-        errors: dict[str | None, ReadError] = {}
-        for table in tables:
+    def _read_tables(self, tables: Iterator[tuple[str | None, Table]], path: str, rows: RowCollector) -> None:
+        """Read the rows of all tables; of sheets those with text and label, which are a task each."""
+        sheets: list[tuple[Table, dict[str, str]]] = []
+        errors: dict[str, ReadError] = {}
+        for split, table in tables:
             if table.sheet is None:
-                rows.add_table(table, self._note_columns(table, find_columns(table, self.options)))
+                rows.add_table(table, self._find_columns(table), split)
                 continue
             try:
-                usable.append((table, find_columns(table, self.options)))
+                sheets.append((table, self._find_columns(table)))
             except ReadError as error:
                 errors[table.sheet] = error
-        if not usable and errors:
+        if errors and not sheets:
             raise next(iter(errors.values()))
         if errors:
-            names = ", ".join(quote(sheet) for sheet in errors)
-            sheets = count(len(errors), "sheet")
-            self.unread.append(f"{path}: {sheets} without columns for text and label not read: {names}")
-        for table, columns in usable:
-            rows.default_task = rows.source.task if len(usable) == 1 else str(table.sheet)
-            rows.add_table(table, self._note_columns(table, columns))
+            unread = f"{count(len(errors), 'sheet')} without columns for text and label not read"
+            self.unread.append(f"{path}: {unread}: {', '.join(map(quote, errors))}")
+        for table, columns in sheets:
+            rows.default_task = rows.default_task if len(sheets) == 1 else str(table.sheet)
+            rows.add_table(table, columns)
 
-    def _note_columns(self, table: Table, columns: dict[str, str]) -> dict[str, str]:
-        """Remember columns that are named otherwise than by the caller and by us, and one that is unused."""
-        named = self.options.named_columns
+    def _find_columns(self, table: Table) -> dict[str, str]:
+        """Return the column of each role; remember those that are named otherwise, and one that is unused."""
+        columns = find_columns(table, self.options)
         found = [
             f"{quote(column)} as the {role.replace('_', ' ')}"
             for role, column in columns.items()
-            if role not in named and column != role
+            if role not in self.options.named_columns and column != role
         ]
         if found:
             self.recognised.setdefault(", ".join(found), []).append(table.path)
@@ -380,17 +348,17 @@ class Reader:
     # --- The result
 
     def finish(self, sources: Sequence[Source]) -> LoadedTasks:
-        """Make and judge the tasks; raise if anything is wrong."""
+        """Return the tasks, judged as a whole; raise if anything is wrong."""
         problems, options = self.problems, self.options
-        if self.skipped_task_files and ALL_TASKS in self.collected:
+        if self.skipped_task_files and ALL_TASKS in self.tasks:
             what = "the file names no tasks, so the task files beside it would be left out"
             got = quote(self.skipped_task_files[0].name)
             todo = "rename the file, or pass its own path if it is the only one that is meant"
-            problems.add(Problem(sources[0].path, what, got=got, todo=todo))
+            self.refuse(sources[0].path, what, got=got, todo=todo)
         # Taken out one by one, so that the rows of all tasks are not in memory twice.
-        tasks = [self.collected.pop(name).make_task(options, problems) for name in list(self.collected)]
+        tasks = [self.tasks.pop(name).make_task(options, problems) for name in list(self.tasks)]
         if problems.n_others and options.skip_bad_rows:
-            raise TaskFilesError(problems.first_others, problems.n_others)
+            raise TaskFilesError(problems.listed(rows=False), problems.n_others)
         if problems.n_all and not options.skip_bad_rows:
             raise TaskFilesError(problems.first, problems.n_all, todo=self._advice())
         # In a folder every file is a task anyway.
@@ -408,22 +376,18 @@ class Reader:
                 f"{shorten(files)}: read the column {what}" for what, files in self.recognised.items()
             ),
             unread=(*self.unread, *unused),
-            skipped=problems.first_rows,
+            skipped=problems.listed(rows=True),
             n_skipped=problems.n_rows,
         )
 
     def _advice(self) -> str | None:
         if self.mostly_bad:
             more = f" and {len(self.mostly_bad) - 1:,} more" if len(self.mostly_bad) > 1 else ""
-            return (
-                f"nearly all rows of {self.mostly_bad[0]}{more} are bad, so a column, the delimiter or the "
-                "encoding is probably wrong: check text_column, label_column, split_column, delimiter and "
-                "encoding"
-            )
-        n_rows = self.problems.n_rows
-        if not n_rows:
-            return None
-        return f"fix the files, or leave out the {count(n_rows, 'bad row')} with skip_bad_rows=True"
+            options = "check text_column, label_column, split_column, delimiter and encoding"
+            return f"nearly all rows of {self.mostly_bad[0]}{more} are bad: {options}"
+        bad_rows = count(self.problems.n_rows, "bad row")
+        advice = f"fix the files, or leave out the {bad_rows} with skip_bad_rows=True"
+        return advice if self.problems.n_rows else None
 
 
 def is_candidate(path: Path) -> bool:
@@ -433,6 +397,5 @@ def is_candidate(path: Path) -> bool:
 
 
 def shorten(files: list[str]) -> str:
-    """Return the names of the first files, and how many more there are."""
     more = f" and {len(files) - MAX_NOTED_FILES:,} more" if len(files) > MAX_NOTED_FILES else ""
     return ", ".join(Path(file).name for file in files[:MAX_NOTED_FILES]) + more

@@ -8,13 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+import numpy as np
+
 from robusttc.data.tables import Table, normalise_name
-from robusttc.data.task import MAX_SPLITS, SHARES, SPLIT_SYNONYMS, SPLITS, check_shares
+from robusttc.data.task import MAX_SPLITS, SPLIT_SYNONYMS, SPLITS
 from robusttc.data.text_files import ReadError
 from robusttc.errors import UsageError, nearest_name, quote
-from robusttc.params import Boolean, check_params
+from robusttc.params import Boolean, Number, check_params
 
-__all__ = ["KNOWN_NAMES", "ROLES", "ReadOptions", "find_columns", "find_unused_task_column"]
+__all__ = [
+    "KNOWN_NAMES",
+    "ROLES",
+    "SHARES",
+    "ReadOptions",
+    "check_shares",
+    "find_columns",
+    "find_unused_task_column",
+]
+
+SHARES = (0.64, 0.16, 0.20)  # of train, valid, test
 
 # The columns of each role by their usual names, the first being the name that we write ourselves.
 USUAL_NAMES = {
@@ -45,32 +57,12 @@ INTEGER_TYPE = re.compile(r"u?int\d+|dictionary<values=u?int.*")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How task files are read.
+    """How task files are read: the options of `load_tasks`, and the seed of the splits.
 
-    Parameters
-    ----------
-    text_column, label_column
-        The columns of texts and labels. None finds ``text`` and ``label``, in upper or lower case, or else
-        the usual names (utterance, query, sentence …; intent, category, class …).
-    split_column, task_column
-        The columns that may be there. None uses ``split`` and ``task``, if the file has them; a name that is
-        given must be in the file.
-    split_values
-        What further values of the split column mean: a value maps to ``train``, ``valid`` or ``test``, or to
-        itself to be kept as a split of its own name.
-    shares
-        The shares of train, valid and test where the files have no splits.
-    delimiter
-        The delimiter of CSV and TSV files; None finds it from the header.
-    encoding
-        The encoding of text files; None means UTF-8, or UTF-16 where the file begins with its mark.
-    skip_bad_rows
-        Whether to leave out bad rows, with a count, instead of refusing the files.
-    allow_incomplete
-        Whether to keep tasks that cannot be trained as they are: fewer than two labels in train, or labels
-        that occur only in valid or test.
-    seed
-        The seed of the splits where the files have none.
+    Raises
+    ------
+    UsageError
+        If an option cannot be used.
     """
 
     text_column: str | None = None
@@ -86,33 +78,26 @@ class ReadOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        columns = {f"{role}_column": column for role, column in self.named_columns.items()}
-        for option, value in {**columns, "delimiter": self.delimiter, "encoding": self.encoding}.items():
-            if value is not None and not isinstance(value, str):
-                raise UsageError(f"{option} cannot be used", got=quote(value), expected="a string")
         flags = {"skip_bad_rows": self.skip_bad_rows, "allow_incomplete": self.allow_incomplete}
         check_params(flags, dict.fromkeys(flags, (Boolean(),)))
-        if len(set(columns.values())) < len(columns):
-            got = ", ".join(f"{option}={quote(column)}" for option, column in columns.items())
-            raise UsageError("two columns have the same name", got=got, expected="different columns")
-        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
-            expected = "one character that is neither a quote nor a line break"
-            raise UsageError("the delimiter cannot be used", got=quote(self.delimiter), expected=expected)
-        if self.encoding is not None and not is_text_encoding(self.encoding):
-            expected = "a text encoding, such as utf-8, utf-16 or cp1252"
-            raise UsageError("unknown encoding", got=quote(self.encoding), expected=expected)
+        columns = [*self.named_columns.values()]
+        for role, column in self.named_columns.items():
+            is_usable = isinstance(column, str) and columns.count(column) == 1
+            refuse_unless(is_usable, f"{role}_column", column, "the name of one column, unlike the others")
+        mark, encoding = self.delimiter, self.encoding
+        is_mark = isinstance(mark, str) and len(mark) == 1 and mark not in '"\r\n\0'
+        expected = "one character that is neither a quote nor a line break"
+        refuse_unless(mark is None or is_mark, "delimiter", mark, expected)
+        expected = "a text encoding, such as utf-8, utf-16 or cp1252"
+        refuse_unless(encoding is None or is_text_encoding(encoding), "encoding", encoding, expected)
         object.__setattr__(self, "shares", check_shares(self.shares))
         for value, meaning in self.split_values.items():
             is_own = meaning == value and isinstance(value, str) and bool(value.strip())
-            if not isinstance(value, str) or not (meaning in SPLITS or is_own):
-                raise UsageError(
-                    f"split value {quote(value)} is mapped to a split that does not exist",
-                    got=quote(meaning),
-                    expected=f"{', '.join(SPLITS)}, or {quote(value)} to keep it as a split of its own",
-                )
-        if len(self.split_names) > MAX_SPLITS:
-            got, expected = f"{len(self.split_names):,} splits", f"at most {MAX_SPLITS}"
-            raise UsageError("split_values has too many splits", got=got, expected=expected)
+            is_usable = isinstance(value, str) and (meaning in SPLITS or is_own)
+            expected = f"each value mapped to {', '.join(SPLITS)}, or to itself as a split of its own"
+            refuse_unless(is_usable, "split_values", {value: meaning}, expected)
+        n_splits = len(self.split_names)
+        refuse_unless(n_splits <= MAX_SPLITS, "split_values", n_splits, f"at most {MAX_SPLITS} splits")
 
     @property
     def named_columns(self) -> dict[str, str]:
@@ -131,18 +116,32 @@ class ReadOptions:
         return {**SPLIT_SYNONYMS, **self.split_values}
 
 
-def is_text_encoding(name: str) -> bool:
-    """Return whether Python knows a text encoding of this name."""
+def refuse_unless(is_usable: bool, option: str, value: object, expected: str) -> None:
+    if not is_usable:
+        raise UsageError(f"{option} cannot be used", got=quote(value), expected=expected)
+
+
+def is_text_encoding(name: object) -> bool:
     try:
-        return codecs.lookup(name)._is_text_encoding
+        return isinstance(name, str) and codecs.lookup(name)._is_text_encoding
     except (LookupError, ValueError):
         return False
+
+
+def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
+    """Return the shares of train, valid and test; refuse what is not three shares that sum to 1."""
+    is_triple = isinstance(shares, tuple | list | np.ndarray) and len(shares) == len(SPLITS)
+    is_usable = is_triple and all(map(Number(0, 1).accepts, shares)) and shares[0] > 0
+    expected = "three numbers from 0 to 1 that sum to 1, the first above 0, such as (0.64, 0.16, 0.2)"
+    refuse_unless(is_usable and abs(sum(shares) - 1) <= 1e-6, "shares", shares, expected)
+    train, valid, test = map(float, shares)
+    return train, valid, test
 
 
 def find_columns(table: Table, options: ReadOptions) -> dict[str, str]:
     """Return the column of each role; a missing, repeated or ambiguous one is a `ReadError`."""
     if table.is_keyed and not table.columns:
-        return {}  # no row could be read; each has its own problem
+        return {}  # rows without a header, or none that could be read
     named = options.named_columns
     columns: dict[str, str] = {}
     for role in ROLES:
@@ -152,18 +151,18 @@ def find_columns(table: Table, options: ReadOptions) -> dict[str, str]:
         elif role in named or role in {"text", "label"}:
             raise_missing(table, role, named.get(role), {*named.values(), *columns.values()})
     for role, column in columns.items():
-        if table.columns.count(column) > 1:
-            what = f"the column {quote(column)} is there {table.columns.count(column)} times"
-            raise ReadError(what, line=table.line, unit=table.unit)
+        if (n_columns := table.columns.count(column)) > 1:
+            raise table.error(f"the column {quote(column)} is there {n_columns} times")
         check_type(table, role, column)
     return columns
 
 
 def find_unused_task_column(table: Table, columns: Mapping[str, str]) -> str | None:
     """Return a column that probably names tasks, if no column is read as the task."""
-    free = [name for name in table.columns if name not in columns.values()]
-    found = [name for name in free if normalise_name(name) in PROBABLE_TASKS]
-    return found[0] if found and table.columns.count(columns.get("task", "")) == 0 else None
+    if columns.get("task") in table.columns:
+        return None
+    free = (name for name in table.columns if name not in columns.values())
+    return next((name for name in free if normalise_name(name) in PROBABLE_TASKS), None)
 
 
 def recognise(table: Table, role: str, taken: set[str]) -> str | None:
@@ -172,16 +171,13 @@ def recognise(table: Table, role: str, taken: set[str]) -> str | None:
     if role in free or (table.is_keyed and role in {"split", "task", "may_share"} and role not in taken):
         return role
     same_name = [column for column in free if normalise_name(column) == role]
-    usual = [column for column in free if normalise_name(column) in USUAL_NAMES[role]]
-    found = same_name or usual
+    found = same_name or [column for column in free if normalise_name(column) in USUAL_NAMES[role]]
     if len(found) > 1:
-        raise ReadError(
-            f"several columns could be the {role}",
-            line=table.line,
-            unit=table.unit,
-            got=", ".join(map(quote, found)),
-            todo=f"name the one that is meant: {role}_column={quote(found[0])}",
+        got, todo = (
+            ", ".join(map(quote, found)),
+            f"name the one that is meant: {role}_column={quote(found[0])}",
         )
+        raise table.error(f"several columns could be the {role}", got=got, todo=todo)
     return found[0] if found else None
 
 
@@ -195,24 +191,17 @@ def raise_missing(table: Table, role: str, named: str | None, taken: set[str]) -
     todo += f"{quote(meant)} (did you mean {quote(meant)}?)" if meant else "..."
     if len(table.columns) == 1 and re.search(r"[,;|\t]", table.columns[0]):
         todo = "the header is one field: pass the delimiter of the file, for instance delimiter=','"
-    raise ReadError(
-        f"missing column {quote(named or role)} for the {role}",
-        line=table.line,
-        unit=table.unit,
-        got=f"columns {', '.join(map(quote, table.columns[:12]))}" if table.columns else "no columns",
-        expected=None if named else f"{role}, or a usual name such as {', '.join(USUAL_NAMES[role][2:6])}",
-        todo=todo,
-    )
+    got = f"columns {', '.join(map(quote, table.columns[:12]))}" if table.columns else "no columns"
+    expected = None if named else f"{role}, or a usual name such as {', '.join(USUAL_NAMES[role][2:6])}"
+    what = f"missing column {quote(named or role)} for the {role}"
+    raise table.error(what, got=got, expected=expected, todo=todo)
 
 
 def check_type(table: Table, role: str, column: str) -> None:
     """Refuse a column whose declared type can hold no texts, labels or names."""
-    found = table.types.get(column)
-    may_be_integer = role in {"label", "task"}
-    if found is None or TEXT_TYPE.fullmatch(found) or (may_be_integer and INTEGER_TYPE.fullmatch(found)):
-        return
-    if role == "may_share" and found == "bool":
-        return
-    what = f"the {role} column {quote(column)} has a type that cannot be read"
-    expected = "strings or whole numbers" if may_be_integer else "strings"
-    raise ReadError(what, got=found, expected=expected)
+    found = table.types.get(column, "string")
+    is_name = role in {"label", "task"}
+    is_usable = TEXT_TYPE.fullmatch(found) or (is_name and INTEGER_TYPE.fullmatch(found))
+    if not is_usable and (role, found) != ("may_share", "bool"):
+        what = f"the {role} column {quote(column)} has a type that cannot be read"
+        raise ReadError(what, got=found, expected="strings or whole numbers" if is_name else "strings")

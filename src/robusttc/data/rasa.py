@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from robusttc.data.tables import MISSING, ending_of
+from robusttc.data.tables import MISSING, Row, Table, ending_of
 from robusttc.data.text_files import ProblemList, ReadError, read_text
 from robusttc.errors import quote
 from robusttc.files import DECODER, InvalidJSONError, decode_json
@@ -42,24 +42,21 @@ ITEM = re.compile(r"[-*+]\s*(?P<text>.*)", re.DOTALL)
 ESCAPE = re.compile(r"\\([bfnrt])")
 ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 SEPARATOR = re.compile(r"[\s,]*")
-NOT_LINE_BREAKS = re.compile(r"[^\r\n]+")
 
 EXAMPLE_LISTS = ("common_examples", "intent_examples")  # the second one in the first releases of Rasa
 
 LIST_START = re.compile(r"\[\s*\{")
 LIST_OF_ENTITIES = re.compile(r"\[\s*\{.*?\}\s*\]", re.DOTALL)
 
-Example = tuple[int, tuple[Any, Any]]  # line, text and label
+Refuse = Callable[..., None]  # adds the problem of the example on a line: line, what, further fields
 
 
-def read_rasa(path: Path, problems: ProblemList, encoding: str | None) -> Iterator[Example]:
-    """Yield the examples of a file as (line, (text, intent)); what is wrong is added to the problems."""
+def read_rasa(path: Path, problems: ProblemList, encoding: str | None) -> Table:
+    """Return a table without a header, whose rows are texts and intents."""
     text = read_text(path, encoding)
-    if ending_of(path) == ".md":
-        return read_markdown(text, str(path), problems)
-    if ending_of(path) == ".json":
-        return read_json(text, str(path), problems)
-    return YamlReader(str(path), problems, set()).read(text)
+    read = {".md": read_markdown, ".json": read_json}.get(ending_of(path), read_yaml)
+    refuse = partial(problems.add_row, str(path))
+    return Table(str(path), (), lambda _: read(text, refuse), is_keyed=True)
 
 
 def has_rasa_examples(path: Path, encoding: str | None) -> bool:
@@ -71,98 +68,82 @@ def has_rasa_examples(path: Path, encoding: str | None) -> bool:
 # --- YAML (Rasa 2 and later)
 
 
-@dataclass(frozen=True)
-class YamlReader:
-    """Reads the nlu section of one YAML text; `seen` are the nodes that were read, by identity."""
-
-    path: str
-    problems: ProblemList
-    seen: set[int]
-
-    def read(self, text: str) -> Iterator[Example]:
-        """Yield the examples; other sections (stories, rules, responses …) are no training texts."""
-        root = compose(text)
-        if not isinstance(root, yaml.MappingNode):
-            expected = "Rasa NLU data with an nlu section"
-            raise ReadError("the file is not a YAML mapping", line=1, expected=expected)
-        entries = mapping(root)
-        section = entries.get("nlu")
-        if section is None:
-            raise ReadError(
-                "the file has no nlu section",
-                got=f"keys {', '.join(quote(key) for key in list(entries)[:8])}",
-                expected="nlu: a list of intents with examples",
-                todo="move files of stories, rules and domain out of the folder of tasks, or put each Rasa "
-                "project in a folder of its own",
-            )
-        if not isinstance(section, yaml.SequenceNode):
-            raise ReadError("the nlu section is not a list", line=line_of(section))
-        for item in section.value:
-            yield from self.read_item(item)
-
-    def refuse(self, node: yaml.Node, what: str, **details: Any) -> None:
-        """Add the problem of one entry or example."""
-        self.problems.add_row(self.path, line_of(node), what, **details)
-
-    def refuse_alias(self, node: yaml.Node) -> None:
-        """Refuse a node that was read before: aliases of aliases make a small file endless."""
-        if id(node) in self.seen:
-            what, todo = "an alias repeats examples that are already there", "write the examples out"
-            raise ReadError(what, line=line_of(node), todo=todo)
-        self.seen.add(id(node))
-
-    def read_item(self, item: yaml.Node) -> Iterator[Example]:
-        """Yield the examples of one entry of the nlu list."""
-        self.refuse_alias(item)
+def read_yaml(text: str, refuse: Refuse) -> Iterator[Row]:
+    """Yield the examples of the nlu section; others (stories, rules, responses …) are no training texts."""
+    root = compose(text)
+    if not isinstance(root, yaml.MappingNode):
+        expected = "Rasa NLU data with an nlu section"
+        raise ReadError("the file is not a YAML mapping", line=1, expected=expected)
+    entries = mapping(root)
+    if "nlu" not in entries:
+        raise ReadError(
+            "the file has no nlu section",
+            got=f"keys {', '.join(quote(key) for key in list(entries)[:8])}",
+            expected="nlu: a list of intents with examples",
+            todo="move files of stories, rules and domain out of the folder of tasks, or put each Rasa "
+            "project in a folder of its own",
+        )
+    section = entries["nlu"]
+    if not isinstance(section, yaml.SequenceNode):
+        raise ReadError("the nlu section is not a list", line=line_of(section))
+    seen: set[int] = set()
+    for item in section.value:
+        refuse_alias(item, seen)
         if not isinstance(item, yaml.MappingNode):
-            self.refuse(item, "an entry of nlu is not a mapping", expected="intent and examples")
-            return
-        entries = mapping(item)
-        if "intent" not in entries:
-            if not OTHER_SECTIONS & entries.keys():
-                got, expected = ", ".join(map(quote, entries)), "intent, synonym, regex or lookup"
-                self.refuse(item, "an entry of nlu is of an unknown kind", got=got, expected=expected)
-            return
-        intent, examples = scalar(entries["intent"]), entries.get("examples")
-        if not intent:
-            self.refuse(item, "the label is empty: the intent has no name")
-        elif examples is None or (isinstance(examples, yaml.ScalarNode) and not scalar(examples).strip()):
-            self.refuse(item, f"intent {quote(intent)} has no examples")
-        elif isinstance(examples, yaml.ScalarNode):
-            yield from self.read_block(examples, intent)
-        elif isinstance(examples, yaml.SequenceNode) and examples.value:
-            yield from self.read_list(examples, intent)
-        else:
-            what = f"the examples of intent {quote(intent)} are not a list"
-            self.refuse(examples, what, expected="examples: | and one example per line, each after a '-'")
+            refuse(line_of(item), "an entry of nlu is not a mapping", expected="intent and examples")
+            continue
+        fields = mapping(item)
+        if "intent" in fields:
+            yield from read_intent(fields, line_of(item), refuse, seen)
+        elif not OTHER_SECTIONS & fields.keys():
+            got, expected = ", ".join(map(quote, fields)), "intent, synonym, regex or lookup"
+            refuse(line_of(item), "an entry of nlu is of an unknown kind", got=got, expected=expected)
 
-    def read_block(self, examples: yaml.ScalarNode, intent: str) -> Iterator[Example]:
-        """Yield the examples of one text, each on a line of its own after a ``-``."""
-        self.refuse_alias(examples)
-        is_block = examples.style == "|"
-        if not is_block and examples.end_mark.line > examples.start_mark.line:
-            what = "the lines of the examples are joined to one, as YAML has it"
-            self.refuse(examples, what, got=quote(examples.value), expected="examples: |")
-            return
-        # The text of a block begins on the line below its "|".
-        first = line_of(examples) + is_block
-        for number, line in enumerate(scalar(examples).split("\n"), start=first):
-            if line.startswith("-"):
-                yield number, (remove_entities(line[1:].strip()), intent)
-            elif line.strip():
-                what = "an example does not begin with '-'"
-                self.problems.add_row(self.path, number, what, got=quote(line))
 
-    def read_list(self, examples: yaml.SequenceNode, intent: str) -> Iterator[Example]:
-        """Yield the examples of a list of mappings with a ``text`` (and metadata, which is skipped)."""
-        self.refuse_alias(examples)
+def read_intent(fields: dict[str, yaml.Node], line: int, refuse: Refuse, seen: set[int]) -> Iterator[Row]:
+    """Yield the examples of one intent: lines of a text, each after a ``-``, or mappings with a ``text``."""
+    intent, examples = scalar(fields["intent"]), fields.get("examples")
+    if not intent:
+        refuse(line, "the label is empty: the intent has no name")
+    elif examples is None or (isinstance(examples, yaml.ScalarNode) and not scalar(examples).strip()):
+        refuse(line, f"intent {quote(intent)} has no examples")
+    elif isinstance(examples, yaml.ScalarNode):
+        refuse_alias(examples, seen)
+        yield from read_block(examples, intent, refuse)
+    elif isinstance(examples, yaml.SequenceNode) and examples.value:
+        refuse_alias(examples, seen)
         for entry in examples.value:
-            self.refuse_alias(entry)
+            refuse_alias(entry, seen)
             text = mapping(entry).get("text") if isinstance(entry, yaml.MappingNode) else None
             if text is None:
-                self.refuse(entry, "an example has no text", expected="text: the example")
+                refuse(line_of(entry), "an example has no text", expected="text: the example")
             else:
                 yield line_of(text), (remove_entities(scalar(text).strip()), intent)
+    else:
+        what = f"the examples of intent {quote(intent)} are not a list"
+        refuse(line_of(examples), what, expected="examples: | and one example per line, each after a '-'")
+
+
+def read_block(examples: yaml.ScalarNode, intent: str, refuse: Refuse) -> Iterator[Row]:
+    is_block = examples.style == "|"
+    if not is_block and examples.end_mark.line > examples.start_mark.line:
+        what = "the lines of the examples are joined to one, as YAML has it"
+        refuse(line_of(examples), what, got=quote(examples.value), expected="examples: |")
+        return
+    # The text of a block begins on the line below its "|".
+    for number, line in enumerate(scalar(examples).split("\n"), start=line_of(examples) + is_block):
+        if line.startswith("-"):
+            yield number, (remove_entities(line[1:].strip()), intent)
+        elif line.strip():
+            refuse(number, "an example does not begin with '-'", got=quote(line))
+
+
+def refuse_alias(node: yaml.Node, seen: set[int]) -> None:
+    """Refuse a node that was read before: aliases of aliases make a small file endless."""
+    if id(node) in seen:
+        what, todo = "an alias repeats examples that are already there", "write the examples out"
+        raise ReadError(what, line=line_of(node), todo=todo)
+    seen.add(id(node))
 
 
 def compose(text: str) -> yaml.Node | None:
@@ -177,12 +158,9 @@ def compose(text: str) -> yaml.Node | None:
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ReadError(
-            "the file is not YAML",
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-            got=error.problem or str(error),
-        ) from None
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        got = error.problem or str(error)
+        raise ReadError("the file is not YAML", line=line, column=column, got=got) from None
     except yaml.reader.ReaderError as error:
         character = chr(error.character)
         line, column = place_of(text, text.find(character))
@@ -191,12 +169,10 @@ def compose(text: str) -> yaml.Node | None:
 
 
 def line_of(node: yaml.Node | yaml.Event) -> int:
-    """Return the line of a node or event, counted from 1."""
     return node.start_mark.line + 1 if node.start_mark else 1
 
 
 def mapping(node: yaml.MappingNode) -> dict[str, yaml.Node]:
-    """Return the entries of a mapping; a duplicate key is a `ReadError`."""
     entries: dict[str, yaml.Node] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -219,42 +195,40 @@ def scalar(node: yaml.Node) -> str:
 # --- Markdown (Rasa 1)
 
 
-def read_markdown(text: str, path: str, problems: ProblemList) -> Iterator[Example]:
+def read_markdown(text: str, refuse: Refuse) -> Iterator[Row]:
     """Yield the examples under ``## intent:NAME``."""
     section, intent = "", ""
     has_intents = False
     # newline=None ends lines at LF, CR LF and CR, and nowhere else.
     for number, raw in enumerate(io.StringIO(remove_comments(text), newline=None), start=1):
         line = raw.strip()
+        item = ITEM.fullmatch(line)
         if line.startswith("##"):
             section, intent = read_header(line, number)
             has_intents = has_intents or section == "intent"
+        elif section == "intent" and item:
+            # Rasa writes \n and the like for characters that a line cannot hold.
+            unescaped = ESCAPE.sub(lambda match: ESCAPED[match[1]], item["text"])
+            yield number, (remove_entities(unescaped), intent)
         elif section == "intent" and line and not line.startswith("# "):
-            if item := ITEM.fullmatch(line):
-                # Rasa writes \n and the like for characters that a line cannot hold.
-                unescaped = ESCAPE.sub(lambda match: ESCAPED[match[1]], item["text"])
-                yield number, (remove_entities(unescaped), intent)
-            else:
-                problems.add_row(path, number, "a line is neither an example nor a header", got=quote(line))
-        elif not section and ITEM.fullmatch(line):
-            what = "an example comes before the first '## intent:'"
-            problems.add_row(path, number, what, got=quote(line))
+            refuse(number, "a line is neither an example nor a header", got=quote(line))
+        elif not section and item:
+            refuse(number, "an example comes before the first '## intent:'", got=quote(line))
     if not has_intents:
         raise ReadError("the file has no '## intent:' section", expected="Rasa NLU data in Markdown")
 
 
 def remove_comments(text: str) -> str:
     """Remove ``<!-- … -->`` but for its line breaks, so that the lines after it keep their numbers."""
-    kept = []
+    pieces = []
     position = 0
     while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        kept += [text[position:start], NOT_LINE_BREAKS.sub("", text[start:end])]
+        pieces += [text[position:start], *LINE_BREAK.findall(text, start, end)]
         position = end + 3
-    return "".join([*kept, text[position:]])
+    return "".join([*pieces, text[position:]])
 
 
 def read_header(line: str, number: int) -> tuple[str, str]:
-    """Return section and title of a header line."""
     section, colon, title = (part.strip() for part in line.removeprefix("##").partition(":"))
     if not colon or section not in {"intent", *OTHER_SECTIONS}:
         expected = "'## intent:NAME', '## synonym:NAME', '## regex:NAME' or '## lookup:NAME'"
@@ -267,12 +241,12 @@ def read_header(line: str, number: int) -> tuple[str, str]:
 # --- JSON (Rasa 1); its texts carry no mark-up
 
 
-def read_json(text: str, path: str, problems: ProblemList) -> Iterator[Example]:
+def read_json(text: str, refuse: Refuse) -> Iterator[Row]:
     """Yield the examples in ``common_examples``."""
     try:
         value = decode_json(text)
     except InvalidJSONError as error:
-        line, column = place_of(text, error.position)
+        line, column = (None, None) if error.position is None else place_of(text, error.position)
         raise ReadError("the file is not JSON", line=line, column=column, got=error.what) from None
     data = value.get("rasa_nlu_data") if isinstance(value, dict) else None
     if not isinstance(data, dict):
@@ -294,11 +268,11 @@ def read_json(text: str, path: str, problems: ProblemList) -> Iterator[Example]:
             if isinstance(example, dict):
                 yield line, (example.get("text", MISSING), example.get("intent", MISSING))
             else:
-                problems.add_row(path, line, "an example is not an object", got=quote(example))
+                refuse(line, "an example is not an object", got=quote(example))
 
 
 def element_lines(text: str, key: str, elements: list[Any]) -> Iterator[int]:
-    """Yield the line of each element of the array of this key, which the parser does not tell."""
+    """Yield the line of each element of the array of this key, which the parser does not return."""
     array = re.search(rf'"{key}"\s*:\s*\[', text)
     position, counted, line = array.end() if array else len(text), 0, 1
     for _ in elements:
@@ -312,10 +286,7 @@ def element_lines(text: str, key: str, elements: list[Any]) -> Iterator[int]:
             _, position = DECODER.raw_decode(text, position)
 
 
-def place_of(text: str, position: int | None) -> tuple[int | None, int | None]:
-    """Turn an offset into line and column, both from 1."""
-    if position is None:
-        return None, None
+def place_of(text: str, position: int) -> tuple[int, int]:
     before = text[:position]
     last_break = max(before.rfind("\n"), before.rfind("\r"))
     return len(LINE_BREAK.findall(before)) + 1, position - last_break
@@ -334,26 +305,18 @@ def remove_entities(example: str) -> str:
     >>> remove_entities('from [Rome](city) to [LA]{"entity": "city", "value": "Los Angeles"}, [maybe]')
     'from Rome to LA, [maybe]'
     """
-    return "".join(plain_pieces(example)) if "[" in example else example
-
-
-def plain_pieces(example: str) -> Iterator[str]:
-    """Yield the pieces of an example that are not mark-up."""
+    pieces = []
     closings = {")": -1, "}": -1}
     position = 0
     start = example.find("[")
-    while start >= 0:
-        bracket = example.find("]", start)
-        if bracket < 0:
-            break
+    while start >= 0 and (bracket := example.find("]", start)) >= 0:
         end = entity_end(example, bracket + 1, closings) if bracket > start + 1 else None
         if end is not None:
-            yield example[position:start]
-            yield example[start + 1 : bracket]
+            pieces += [example[position:start], example[start + 1 : bracket]]
             position = end
         # A "[" in between would end at the same "]" and fail for the same reason.
         start = example.find("[", bracket + 1 if end is None else end)
-    yield example[position:]
+    return "".join([*pieces, example[position:]])
 
 
 def entity_end(example: str, start: int, closings: dict[str, int]) -> int | None:

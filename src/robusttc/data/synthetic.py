@@ -17,14 +17,15 @@ import math
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data.task import Task, TaskSet, split_rows
+from robusttc.data.rows import split_rows
+from robusttc.data.task import Task, TaskSet
 from robusttc.errors import UsageError, quote
 from robusttc.params import Integer, Number, check_param
 from robusttc.random import RandomState, numpy_generator, run_seed
@@ -46,44 +47,28 @@ SILENCE = 0.75
 SKEW = 7.0
 
 
-@dataclass(frozen=True)
 class Attribute:
     """Something that an utterance says, and one way of labelling; see ``words.toml``."""
 
-    name: str
-    phrasings: tuple[str, ...]
-    names: tuple[tuple[str, ...], ...]  # of each value, what a task may call it
-    cues: tuple[tuple[str, ...], ...]  # of each value, the words that mean it
-
-    @cached_property
-    def phrases(self) -> tuple[tuple[str, ...], ...]:
-        """Every way of saying each value: the first cue in all phrasings, the second in all, and so on."""
-        return tuple(
-            tuple(phrasing.replace("{}", cue) for cue in cues for phrasing in self.phrasings)
-            for cues in self.cues
-        )
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self.name: str = entry["name"]
+        self.phrasings: list[str] = entry["phrasings"]
+        self.names: list[list[str]] = [value["names"] for value in entry["values"]]  # as a task may call it
+        self.cues: list[list[str]] = [value["cues"] for value in entry["values"]]  # the words that mean it
+        # Every phrase for each value: the first cue in all phrasings, the second in all, and so on.
+        self.phrases = [
+            [phrasing.replace("{}", cue) for cue in cues for phrasing in self.phrasings] for cues in self.cues
+        ]
 
 
 @dataclass(frozen=True)
 class PlantedTasks:
-    """Tasks and the truth about them.
-
-    Attributes
-    ----------
-    tasks
-        The tasks.
-    families
-        The family of each task, in the order of the tasks, as a position in `family_names`.
-    family_names
-        The names of the families.
-    fields
-        The service field of each task, in the order of the tasks.
-    """
+    """Tasks and the truth about them."""
 
     tasks: TaskSet
-    families: NDArray[np.intp]
+    families: NDArray[np.intp]  # of each task, a position in `family_names`
     family_names: tuple[str, ...]
-    fields: tuple[str, ...]
+    fields: tuple[str, ...]  # the service field of each task
 
 
 def make_planted_tasks(
@@ -150,7 +135,6 @@ def make_planted_tasks(
 
 
 def check_range(name: str, bounds: tuple[int, int], low: Integer) -> None:
-    """Refuse what is not a pair of integers, the lower one first and within its own limits."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise UsageError(f"{name} cannot be used", got=quote(bounds), expected="a pair of integers")
     check_param(f"the lower end of {name}", bounds[0], low)
@@ -159,22 +143,12 @@ def check_range(name: str, bounds: tuple[int, int], low: Integer) -> None:
 
 @cache
 def read_words() -> dict[str, Any]:
-    """Return what is in ``words.toml``."""
     return tomllib.loads((files("robusttc.data") / "words.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def read_attributes() -> tuple[Attribute, ...]:
-    """Return the attributes in the order of the families."""
-    return tuple(
-        Attribute(
-            entry["name"],
-            tuple(entry["phrasings"]),
-            tuple(tuple(value["names"]) for value in entry["values"]),
-            tuple(tuple(value["cues"]) for value in entry["values"]),
-        )
-        for entry in read_words()["attributes"]
-    )
+    return tuple(map(Attribute, read_words()["attributes"]))  # in the order of the families
 
 
 def make_task(
@@ -284,10 +258,10 @@ def write_utterances(
 ) -> list[str]:
     """Return one utterance for each of `values` (of `attribute`), which it says in some way."""
     n_rows = len(values)
-    phrases = {
-        other.name: draw_phrases(other, values if other is attribute else None, n_rows, generator)
+    drawn = [
+        draw_phrases(other, values if other is attribute else None, n_rows, generator)
         for other in read_attributes()
-    }
+    ]
     links = generator.integers(len(LINKS), size=n_rows).tolist()
     drawn_things = generator.integers(len(things), size=n_rows).tolist()
     # Which of the orders of the additions, and whether the mood comes first.
@@ -295,16 +269,16 @@ def write_utterances(
     mood_first = (generator.random(n_rows) < 0.5).tolist()
 
     utterances = []
-    for row in range(n_rows):
-        said = {name: drawn[row] for name, drawn in phrases.items()}
+    for row, phrases in enumerate(zip(*drawn, strict=True)):
+        said = {other.name: phrase for other, phrase in zip(read_attributes(), phrases, strict=True)}
         additions = [said["beneficiary"], said["channel"], said["urgency"]]
         turn = turns[row]
         request = [said["coarse_intent"], said["topic"], LINKS[links[row]], things[drawn_things[row]]]
         request += additions[turn:] + additions[:turn]
         sentence = said["form"].replace("*", " ".join(filter(None, request)))
         sentence = sentence[0].upper() + sentence[1:]
-        mood, kind = said["tone"], said["fine_intent"]
-        sentences = [mood, sentence, kind] if mood_first[row] else [sentence, kind, mood]
+        sentences = [sentence, said["fine_intent"]]
+        sentences.insert(0 if mood_first[row] else 2, said["tone"])
         utterances.append(" ".join(filter(None, sentences)))
     return utterances
 
@@ -327,10 +301,5 @@ def draw_phrases(
     # The rank counts from the favourite cue on, and round to the first.
     n_cues = np.array([len(cues) for cues in attribute.cues])[drawn]
     cues = ((favourites[drawn] + ranks) * n_cues).astype(np.intp) % n_cues
-    phrases = attribute.phrases
-    return [
-        "" if is_silent else phrases[value][place]
-        for value, is_silent, place in zip(
-            drawn.tolist(), silent.tolist(), (cues * n_phrasings + phrasings).tolist(), strict=True
-        )
-    ]
+    columns = zip(drawn.tolist(), silent.tolist(), (cues * n_phrasings + phrasings).tolist(), strict=True)
+    return ["" if is_silent else attribute.phrases[value][place] for value, is_silent, place in columns]

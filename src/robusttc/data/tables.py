@@ -1,7 +1,7 @@
 """One reader for every kind of table: CSV, TSV, JSON Lines, Parquet, Excel and pandas frames.
 
 `open_tables` yields the tables of a source (the sheets of a workbook, else one), each with the names of its
-columns. The rows are then read by column name, as (line, cells)::
+columns. The rows are then read by column name::
 
     problems = ProblemList()
     with problems.collecting(path):
@@ -9,15 +9,10 @@ columns. The rows are then read by column name, as (line, cells)::
             for line, (source, target, score) in table.rows(["source", "target", "score"]):
                 ...
 
-* ``line`` counts what ``table.unit`` says: lines of the file, rows of a Parquet file or a sheet, positions
-  (iloc) of a frame. It is the line on which a row begins.
-* Cells are strings in text formats and Python values elsewhere (None for null, NaN and empty cells of a
-  sheet); `MISSING` where the row has no such field, and for a column that is None. What a cell may be is up
-  to the caller, who adds to the same `ProblemList`.
-* A row that cannot be read (ragged, not UTF-8, not JSON …) is added to the problems and left out. Where the
-  rest of a file cannot be read a `ReadError` is raised, which `ProblemList.collecting` adds as well.
-* The delimiter of CSV files is found from the header: the one with which it has most of the `known` names,
-  then the most columns. In tab-separated files a quote has a meaning only if it is closed.
+Cells are strings in text formats and Python values elsewhere (None for null, NaN and empty cells), and
+`MISSING` where the row has no such field or the column is None. A row that cannot be read (ragged, not UTF-8,
+not JSON …) is added to the problems and left out. Where the rest of a file cannot be read a `ReadError` is
+raised, which `ProblemList.collecting` adds as well.
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ import io
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,8 +50,8 @@ __all__ = [
     "TABLE_ENDINGS",
     "Row",
     "Table",
-    "arrow_errors",
     "arrow_rows",
+    "damage_reported",
     "ending_of",
     "normalise_name",
     "open_tables",
@@ -71,6 +65,7 @@ BATCH_ROWS = 1_024
 MAX_QUOTED_LINES = 1_000  # of one record in a tab-separated file
 KEYS_FROM_ROWS = 50  # JSON Lines have no header: the keys of the first objects are the columns
 DELIMITERS = (",", ";", "\t", "|")
+NO_WORKBOOK = "the file is not an Excel workbook (.xlsx), or it is damaged"
 
 Row = tuple[int, Sequence[Any]]
 Record = tuple[int, int, list[Any]]  # its first line, its last line, its fields
@@ -82,12 +77,16 @@ class Table:
 
     path: str  # as messages name the file
     columns: tuple[str, ...]  # of JSON Lines the keys of the first objects
-    rows: Callable[[Sequence[str | None]], Iterator[Row]]  # takes column names, yields line and cells
+    rows: Callable[[Sequence[str | None]], Iterator[Row]]  # column names -> the line a row begins on, cells
     line: int | None = None  # of the header
-    unit: str = "line"  # what lines count: line, row or iloc
+    unit: str = "line"  # what lines count: line, row (of a sheet or Parquet file) or iloc
     sheet: str | None = None
     is_keyed: bool = False  # each row names its fields itself, and may have some that the first ones lack
     types: dict[str, str] = field(default_factory=dict)  # the Arrow types, where the file declares them
+
+    def error(self, what: str, **details: Any) -> ReadError:
+        """Return the error of the header."""
+        return ReadError(what, line=self.line, unit=self.unit, **details)
 
 
 def open_tables(
@@ -107,7 +106,8 @@ def open_tables(
     problems
         Where rows that cannot be read are added.
     delimiter
-        The delimiter of CSV and TSV files; None finds it.
+        The delimiter of CSV and TSV files. None takes the one with which the header has most of the `known`
+        names, then the most columns.
     encoding
         The encoding of text files; None means UTF-8, or UTF-16 where the file begins with its mark.
     known
@@ -118,11 +118,10 @@ def open_tables(
     ReadError
         If (the rest of) the source cannot be read.
     """
-    if not isinstance(source, Path):
+    ending = ending_of(source) if isinstance(source, Path) else None
+    if ending is None:
         yield read_frame(source)
-        return
-    ending = ending_of(source)
-    if ending == ".parquet":
+    elif ending == ".parquet":
         yield from read_parquet(source)
     elif ending in EXCEL_ENDINGS:
         yield from read_excel(source)
@@ -146,13 +145,18 @@ def ending_of(path: Path) -> str:
     return Path(path.stem if is_gzipped(path) else path.name).suffix.lower()
 
 
+def selector(names: Sequence[str], columns: Sequence[str | None]) -> Callable[[Any], Sequence[Any]]:
+    """Return what selects the cells of columns from a record that has `MISSING` behind its last field."""
+    places = [len(names) if column is None else names.index(column) for column in columns]
+    return itemgetter(*places) if len(places) > 1 else lambda record: [record[at] for at in places]
+
+
 # --- CSV and TSV
 
 
 def read_delimited(
     path: Path, problems: ProblemList, delimiter: str | None, encoding: str | None, known: frozenset[str]
 ) -> Table:
-    """Read a file of rows with a header; quoted fields may hold delimiters and line breaks."""
     lines, bad = read_lines(path, encoding)
     refuse = partial(problems.add_row, str(path))
     if delimiter is None:
@@ -165,21 +169,14 @@ def read_delimited(
         raise ReadError(what, line=line, **bad[line])
 
     def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-        # MISSING is put behind the last field, for the columns that are None.
-        places = [-1 if column is None else names.index(column) for column in columns]
-        select = itemgetter(*places) if len(places) > 1 else lambda record: [record[at] for at in places]
-        width = len(names)
+        select, width = selector(names, columns), len(names)
         for start, end, record in records:
             if bad and (found := next((line for line in range(start, end + 1) if line in bad), None)):
                 refuse(line=found, **bad[found])
             elif len(record) != width:
-                refuse(
-                    start,
-                    "ragged row: the number of fields differs from the header",
-                    got=f"{len(record)} fields",
-                    expected=f"{width}",
-                    todo="put quotes around a field that holds the delimiter",
-                )
+                what = "ragged row: the number of fields differs from the header"
+                todo = "put quotes around a field that holds the delimiter"
+                refuse(start, what, got=f"{len(record)} fields", expected=f"{width}", todo=todo)
             else:
                 record.append(MISSING)
                 yield start, select(record)
@@ -188,8 +185,6 @@ def read_delimited(
 
 
 def find_delimiter(header: str, known: frozenset[str]) -> str:
-    """Return the delimiter that gives the header most of the known names, then the most columns."""
-
     def fit(delimiter: str) -> tuple[int, int]:
         try:
             names = next(csv.reader([header], delimiter=delimiter), [])
@@ -217,27 +212,23 @@ def csv_records(lines: list[str], delimiter: str, refuse: Callable[..., None]) -
         except StopIteration:
             return
         except csv.Error as error:
-            end = reader.line_num
+            reason, end = str(error), reader.line_num
             if is_header:
-                raise ReadError("the header cannot be read as CSV", line=start, got=str(error)) from None
-            got = str(error) if end == start else f"{error}, reading lines {start} to {end}"
+                raise ReadError("the header cannot be read as CSV", line=start, got=reason) from None
+            what = "the quotes of this row are wrong"
+            if "unexpected end" in reason:
+                what = "a quote that is opened in this row is never closed"
+            elif "field limit" in reason:
+                what = "a field is too long, or a quote that is opened in this row is not closed"
+            got = reason if end == start else f"{reason}, reading lines {start} to {end}"
             todo = f"write a quote inside a quoted field twice ({quote(chr(34) * 2)})"
             if end > start or lines[start - 1].count('"') % 2:
-                raise ReadError(quotes_problem(str(error)), line=start, got=got, todo=todo) from None
-            refuse(start, quotes_problem(str(error)), got=got, todo=todo)
+                raise ReadError(what, line=start, got=got, todo=todo) from None
+            refuse(start, what, got=got, todo=todo)
         else:
             if record:
                 is_header = False
                 yield start, reader.line_num, record
-
-
-def quotes_problem(reason: str) -> str:
-    """Return what is wrong with a record, by the message of the csv module."""
-    if "unexpected end" in reason:
-        return "a quote that is opened in this row is never closed"
-    if "field limit" in reason:
-        return "a field is too long, or a quote that is opened in this row is not closed"
-    return "the quotes of this row are wrong"
 
 
 def tab_records(lines: list[str]) -> Iterator[Record]:
@@ -262,7 +253,6 @@ def tab_records(lines: list[str]) -> Iterator[Record]:
 
 
 def unquote(cell: str) -> str:
-    """Return a field without its quotes, if it is quoted as in CSV."""
     inner = cell[1:-1]
     is_quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', "")
     return inner.replace('""', '"') if is_quoted else cell
@@ -272,43 +262,53 @@ def unquote(cell: str) -> str:
 
 
 def read_json_lines(path: Path, problems: ProblemList, encoding: str | None) -> Table:
-    """Read one JSON object per line; blank lines are skipped."""
-    records = json_records(path, partial(problems.add_row, str(path)), encoding)
+    lines, bad = read_lines(path, encoding)
+    refuse = partial(problems.add_row, str(path))
+
+    def objects() -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, line in enumerate(lines, start=1):
+            if number in bad:
+                refuse(line=number, **bad[number])
+                continue
+            try:
+                record = decode_json(line)
+            except InvalidJSONError as error:
+                if line.strip():
+                    column = None if error.position is None else error.position + 1
+                    expected = "one complete JSON object per line"
+                    what = "the line is not JSON"
+                    refuse(number, what, column=column, got=error.what, expected=expected)
+                continue
+            if type(record) is dict:
+                yield number, record
+            else:
+                refuse(number, "the line is not a JSON object", got=quote(record))
+
+    records = objects()
     first = list(islice(records, KEYS_FROM_ROWS))
-    names = dict.fromkeys(key for _, record in first for key in record)
 
     def rows(columns: Sequence[str | None]) -> Iterator[Row]:
         for line, record in chain(first, records):
-            get = record.get
-            yield line, [get(column, MISSING) for column in columns]
+            yield line, [record.get(column, MISSING) for column in columns]  # type: ignore[arg-type]
 
+    names = dict.fromkeys(key for _, record in first for key in record)
     return Table(str(path), tuple(names), rows, first[0][0] if first else None, is_keyed=True)
 
 
-def json_records(
-    path: Path, refuse: Callable[..., None], encoding: str | None
-) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """Yield the objects with their lines."""
-    lines, bad = read_lines(path, encoding)
-    for number, line in enumerate(lines, start=1):
-        if number in bad:
-            refuse(line=number, **bad[number])
-            continue
-        try:
-            record = decode_json(line)
-        except InvalidJSONError as error:
-            if line.strip():
-                column = None if error.position is None else error.position + 1
-                expected = "one complete JSON object per line"
-                refuse(number, "the line is not JSON", column=column, got=error.what, expected=expected)
-            continue
-        if type(record) is dict:
-            yield number, record
-        else:
-            refuse(number, "the line is not a JSON object", got=quote(record))
+# --- Binary formats: Parquet and other Arrow data, Excel
 
 
-# --- Parquet and other Arrow data
+@contextmanager
+def damage_reported(what: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a damaged file into a `ReadError`."""
+    try:
+        yield
+    except ReadError:
+        raise
+    except Exception as error:
+        # The parser may quote the bytes of the file.
+        got = quote(str(error).splitlines()[0][:200]) if str(error) else type(error).__name__
+        raise ReadError(what, got=got) from None
 
 
 def read_parquet(path: Path) -> Iterator[Table]:
@@ -318,7 +318,7 @@ def read_parquet(path: Path) -> Iterator[Table]:
 
     damaged = "the file is not a Parquet file, or it is damaged"
     with (
-        arrow_errors(damaged),
+        damage_reported(damaged),
         pa.BufferReader(read_bytes(path)) if is_gzipped(path) else pa.OSFile(str(path)) as source,
     ):
         metadata = pq.read_metadata(source)
@@ -329,54 +329,30 @@ def read_parquet(path: Path) -> Iterator[Table]:
 
             def rows(columns: Sequence[str | None]) -> Iterator[Row]:
                 wanted = [column for column in columns if column is not None]
-                with arrow_errors(damaged):
+                with damage_reported(damaged):
                     batches = file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False)
                     yield from arrow_rows(batches, columns)
 
-            schema = file.schema_arrow
-            types = {column.name: str(column.type) for column in schema}
-            yield Table(str(path), tuple(schema.names), rows, unit="row", types=types)
-
-
-@contextmanager
-def arrow_errors(what: str) -> Iterator[None]:
-    """Turn what pyarrow raises on a damaged file into a `ReadError`."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, MemoryError) as error:
-        # pyarrow may quote the bytes of the file.
-        got = quote(str(error).splitlines()[0][:200]) if str(error) else type(error).__name__
-        raise ReadError(what, got=got) from None
+            types = {column.name: str(column.type) for column in file.schema_arrow}
+            yield Table(str(path), tuple(file.schema_arrow.names), rows, unit="row", types=types)
 
 
 def arrow_rows(batches: Iterable[Any], columns: Sequence[str | None], first_row: int = 1) -> Iterator[Row]:
-    """Yield the rows of Arrow record batches."""
+    """Yield the rows of Arrow record batches; a string that is not UTF-8 is a `ReadError` with its row."""
     number = first_row
     for batch in batches:
-        cells = [
-            [MISSING] * batch.num_rows if column is None else arrow_values(batch.column(column), number)
-            for column in columns
-        ]
+        found = [None if column is None else batch.column(column) for column in columns]
+        try:
+            cells = [[MISSING] * batch.num_rows if one is None else one.to_pylist() for one in found]
+        except UnicodeDecodeError:
+            for row, values in enumerate(zip(*(one for one in found if one is not None), strict=True)):
+                try:
+                    [value.as_py() for value in values]
+                except UnicodeDecodeError as error:
+                    raise ReadError("a string is not UTF-8", line=number + row, got=str(error)) from None
+            raise
         yield from enumerate(zip(*cells, strict=True), start=number)
         number += batch.num_rows
-
-
-def arrow_values(column: Any, first_row: int) -> list[Any]:
-    """Return the Python values of a column; a string that is not UTF-8 is a `ReadError` with its row."""
-    try:
-        return list(column.to_pylist())
-    except UnicodeDecodeError:
-        for row, value in enumerate(column, start=first_row):
-            try:
-                value.as_py()
-            except UnicodeDecodeError as error:
-                raise ReadError("a string is not UTF-8", line=row, got=str(error)) from None
-        raise
-
-
-# --- Excel and pandas
 
 
 def read_excel(path: Path) -> Iterator[Table]:
@@ -386,68 +362,46 @@ def read_excel(path: Path) -> Iterator[Table]:
     except ImportError:
         raise ReadError("Excel files need openpyxl", todo="pip install 'robusttc[excel]'") from None
     content = read_bytes(path)
-    with excel_errors(), warnings.catch_warnings():
+    with damage_reported(NO_WORKBOOK), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on features of the workbook that are not read
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             check_expansion(sum(member.file_size for member in archive.infolist()), len(content))
         workbook = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     for sheet in workbook.worksheets:
-        if sheet.sheet_state == "visible":
-            yield from read_sheet(str(path), sheet)
+        with damage_reported(NO_WORKBOOK):
+            if sheet.sheet_state == "visible" and (table := read_sheet(str(path), sheet)).columns:
+                yield table
 
 
-@contextmanager
-def excel_errors() -> Iterator[None]:
-    """Turn what openpyxl and its parsers raise on a damaged file into a `ReadError`."""
-    try:
-        yield
-    except (
-        *(zipfile.BadZipFile, zlib.error, OSError, EOFError, SyntaxError, NotImplementedError),
-        *(ValueError, LookupError, TypeError, AttributeError),
-    ) as error:
-        what = "the file is not an Excel workbook (.xlsx), or it is damaged"
-        raise ReadError(what, got=quote(str(error))) from None
-
-
-def read_sheet(path: str, sheet: Any) -> Iterator[Table]:
+def read_sheet(path: str, sheet: Any) -> Table:
     """Read one sheet; its first row that is not blank is the header."""
-    with excel_errors():
-        sheet.reset_dimensions()  # some programs write wrong ones, which would cut rows off
-        records = (
-            (row, cells)
-            for row, cells in enumerate(sheet.iter_rows(values_only=True), start=1)
-            if any(cell is not None for cell in cells)
-        )
-        header_row, header = next(records, (0, ()))
+    sheet.reset_dimensions()  # some programs write wrong ones, which would cut rows off
+    all_records = enumerate(sheet.iter_rows(values_only=True), start=1)
+    records = ((row, cells) for row, cells in all_records if any(cell is not None for cell in cells))
+    header_row, header = next(records, (0, ()))
     names = ["" if cell is None else str(cell) for cell in header]
     while names and not names[-1]:
         names.pop()
 
     def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-        places = [-1 if column is None else names.index(column) for column in columns]
-        padding = [None] * len(names)
-        with excel_errors():
+        select, padding = selector(names, columns), [None] * len(names)
+        with damage_reported(NO_WORKBOOK):
             for row, cells in records:
-                padded = [*cells[: len(names)], *padding[len(cells) :], MISSING]
-                yield row, [padded[at] for at in places]
+                yield row, select([*cells[: len(names)], *padding[len(cells) :], MISSING])
 
-    if names:
-        yield Table(path, tuple(names), rows, header_row, unit="row", sheet=str(sheet.title))
+    return Table(path, tuple(names), rows, header_row, unit="row", sheet=str(sheet.title))
 
 
 def read_frame(frame: pd.DataFrame) -> Table:
-    """Read a pandas frame; NaN, NaT and NA are None."""
     names = [str(name) for name in frame.columns]
 
+    def cells_of(column: str | None) -> list[Any]:
+        if column is None:
+            return [MISSING] * len(frame)
+        series = frame.iloc[:, names.index(column)]
+        return list(series.astype(object).where(series.notna(), None))
+
     def rows(columns: Sequence[str | None]) -> Iterator[Row]:
-        cells: list[Iterable[Any]] = []
-        for column in columns:
-            if column is None:
-                cells.append([MISSING] * len(frame))
-                continue
-            series = frame.iloc[:, names.index(column)]
-            values = zip(series.tolist(), series.isna().tolist(), strict=True)
-            cells.append([None if is_missing else value for value, is_missing in values])
-        return enumerate(zip(*cells, strict=True))
+        return enumerate(zip(*map(cells_of, columns), strict=True))
 
     return Table("DataFrame", tuple(names), rows, unit="iloc")

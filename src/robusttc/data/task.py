@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import html
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -14,38 +16,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
-from robusttc.params import Number, check_param
-from robusttc.random import RandomState, numpy_generator, run_seed
+from robusttc.random import RandomState, run_seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
     "MAX_SPLITS",
-    "SHARES",
     "SPLITS",
     "SPLIT_SYNONYMS",
     "Task",
     "TaskSet",
-    "check_shares",
     "is_unicode",
     "name_problem",
-    "split_rows",
     "text_problem",
 ]
 
 SPLITS = ("train", "valid", "test")
 SPLIT_SYNONYMS = {**{split: split for split in SPLITS}, "validation": "valid", "dev": "valid"}
-SHARES = (0.64, 0.16, 0.20)  # of train, valid, test
 
 # The csv module's own limit, so that every format has the same one.
 MAX_TEXT_CHARACTERS = 131_072
 MAX_NAME_CHARACTERS = 1_000
 MAX_SPLITS = 100  # a split is one byte per row
 MAX_HTML_TASKS = 20
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Task:
     """One text-classification task; immutable.
 
@@ -64,7 +62,7 @@ class Task:
         One split per row: ``train``, ``valid`` (also ``validation``, ``dev``), ``test``, or one of
         `other_splits`. None puts every row in ``train``.
     other_splits
-        Further splits, which training and evaluation leave alone.
+        Further splits, which training and evaluation ignore.
     may_share
         Whether other tasks may learn from this one. With False its texts and labels stay out of every model,
         weight and threshold that serves another task; it is then served by a model of its own.
@@ -72,7 +70,7 @@ class Task:
     Raises
     ------
     DataError
-        If the columns differ in length or hold anything that a file of tasks may not hold.
+        If the columns differ in length or hold anything that a task file may not hold.
 
     Examples
     --------
@@ -88,7 +86,6 @@ class Task:
     split_names: tuple[str, ...]
     split_codes: NDArray[np.int8]
     may_share: bool
-    _content_hash: str  # once it was asked for
 
     def __init__(
         self,
@@ -134,20 +131,19 @@ class Task:
         return task
 
     def _fill(self, name: str, texts: Iterable[str], *values: Any) -> None:
-        for field, value in zip(fields(self)[:-1], (name, tuple(texts), *values), strict=True):
+        for field, value in zip(fields(self), (name, tuple(texts), *values), strict=True):
             object.__setattr__(self, field.name, value)
-        # A word such as "no" would pass for True, and texts would get where they must not.
+        # A word such as "no" would pass for True, and texts would end up where they must not.
         if not isinstance(values[-1], bool):
             got, where = quote(values[-1]), f"task {quote(name)}"
             raise DataError("may_share is not a boolean", where=where, got=got, expected="True or False")
         self.label_codes.flags.writeable = self.split_codes.flags.writeable = False
 
-    @property
-    def _columns(self) -> tuple[str, tuple[str, ...], tuple[str, ...], Any, tuple[str, ...], Any]:
-        return (self.name, self.texts, self.label_names, self.label_codes, self.split_names, self.split_codes)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return Task.from_codes, (*self._columns, self.may_share)  # arrays are read-only there too
+        return Task.from_codes, tuple(getattr(self, field.name) for field in fields(self))
+
+    def _replace(self, **changes: Any) -> Task:
+        return Task.from_codes(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -163,7 +159,7 @@ class Task:
         return np.array(self.split_names, dtype=object)[self.split_codes]
 
     def rows(self, *splits: str) -> NDArray[np.intp]:
-        """Return the row numbers of one split or several, in the order of the task."""
+        """Return the row numbers of one or more splits, in the order of the task."""
         for split in splits:
             if split not in self.split_names:
                 where, expected = f"task {quote(self.name)}", " or ".join(self.split_names)
@@ -176,43 +172,32 @@ class Task:
 
     def texts_at(self, rows: ArrayLike) -> list[str]:
         """Return the texts of these rows, in this order."""
-        texts = self.texts
-        return [texts[row] for row in np.asarray(rows, dtype=np.intp).tolist()]
+        return [self.texts[row] for row in np.asarray(rows, dtype=np.intp).tolist()]
 
     def take(self, rows: ArrayLike) -> Task:
         """Return a task of the same name with only these rows; labels that do not occur are dropped."""
         selected = np.asarray(rows, dtype=np.intp)
         kept, codes = np.unique(self.label_codes[selected], return_inverse=True)
-        return Task.from_codes(
-            self.name,
-            self.texts_at(selected),
-            tuple(self.label_names[code] for code in kept),
-            codes.astype(np.int32),
-            self.split_names,
-            self.split_codes[selected],
-            self.may_share,
+        return self._replace(
+            texts=self.texts_at(selected),
+            label_names=tuple(self.label_names[code] for code in kept),
+            label_codes=codes.astype(np.int32),
+            split_codes=self.split_codes[selected],
         )
 
     def with_splits(self, splits: Sequence[str], *, other_splits: Sequence[str] = ()) -> Task:
-        """Return the same rows with other splits, `other_splits` and those of the task being allowed."""
-        return Task(
-            self.name,
-            self.texts,
-            self.labels.tolist(),
-            splits,
-            other_splits=[*self.split_names, *other_splits],
-            may_share=self.may_share,
-        )
+        """Return the same rows with other splits; those of the task and `other_splits` are allowed."""
+        allowed = [*self.split_names, *other_splits]
+        columns = (self.name, self.texts, self.labels.tolist(), splits)
+        return Task(*columns, other_splits=allowed, may_share=self.may_share)
 
     def with_sharing(self, may_share: bool) -> Task:
-        """Return the same task, from which other tasks may learn or not."""
-        return Task.from_codes(*self._columns, may_share)
+        """Return the same task with another `may_share`."""
+        return self._replace(may_share=may_share)
 
-    @property
+    @cached_property
     def content_hash(self) -> str:
         """SHA-256 over the name, every row in order and `may_share`, the same on every machine."""
-        if hasattr(self, "_content_hash"):
-            return self._content_hash
         digest = hashlib.sha256(b"robusttc-task-1")
         for column in ([self.name], self.texts, self.label_names, self.splits.tolist()):
             encoded = [value.encode() for value in column]
@@ -223,13 +208,10 @@ class Task:
         digest.update(self.label_codes.astype("<i4").tobytes())
         if not self.may_share:
             digest.update(b"may not share")
-        object.__setattr__(self, "_content_hash", digest.hexdigest())
-        return self._content_hash
+        return digest.hexdigest()
 
     def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, Task):
-            return NotImplemented
-        return self.content_hash == other.content_hash
+        return self.content_hash == other.content_hash if isinstance(other, Task) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.content_hash)
@@ -245,7 +227,7 @@ class TaskSet:
     Parameters
     ----------
     tasks
-        The tasks, in the order that is to be kept.
+        The tasks, in the order to keep.
 
     Raises
     ------
@@ -392,9 +374,7 @@ class TaskSet:
         return hashlib.sha256("\n".join(task.content_hash for task in self).encode()).hexdigest()
 
     def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, TaskSet):
-            return NotImplemented
-        return self.content_hash == other.content_hash
+        return self.content_hash == other.content_hash if isinstance(other, TaskSet) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.content_hash)
@@ -403,20 +383,17 @@ class TaskSet:
         return f"TaskSet({len(self):,} tasks, {self.n_rows:,} rows)"
 
     def _repr_html_(self) -> str:
-        """Return a small table for notebooks: the first tasks with their sizes."""
-        shown = list(self)[:MAX_HTML_TASKS]
-        body = "".join(
-            f"<tr><td>{html.escape(task.name)}</td><td>{len(task):,}</td><td>{len(task.label_names):,}</td>"
-            + "".join(f"<td>{len(task.rows(split)):,}</td>" for split in SPLITS)
-            + f"<td>{'' if task.may_share else 'private'}</td></tr>"
-            for task in shown
-        )
-        if len(self) > len(shown):
-            body += f"<tr><td colspan='7'>… and {len(self) - len(shown):,} more</td></tr>"
-        head = "".join(f"<th>{name}</th>" for name in ("task", "rows", "labels", *SPLITS, ""))
-        return (
-            f"<table><caption>{self!r}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        def table_row(kind: str, cells: Iterable[str]) -> str:
+            return f"<tr>{''.join(f'<{kind}>{html.escape(cell)}</{kind}>' for cell in cells)}</tr>"
+
+        table = [table_row("th", ("task", "rows", "labels", *SPLITS, ""))]
+        for task in islice(self, MAX_HTML_TASKS):
+            sizes = (len(task), len(task.label_names), *(len(task.rows(split)) for split in SPLITS))
+            private = "" if task.may_share else "private"
+            table.append(table_row("td", (task.name, *(f"{size:,}" for size in sizes), private)))
+        if len(self) > MAX_HTML_TASKS:
+            table.append(table_row("td", [f"… and {len(self) - MAX_HTML_TASKS:,} more"]))
+        return f"<table><caption>{self!r}</caption>{''.join(table)}</table>"
 
 
 def text_problem(text: object) -> str | None:
@@ -447,27 +424,18 @@ def name_problem(name: object, role: str) -> str | None:
 
 def is_unicode(value: str) -> bool:
     """Return whether a string can be written as UTF-8 (a lone surrogate cannot)."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return value.isascii() or not SURROGATE.search(value)
 
 
 def as_column(where: str, role: str, values: object) -> list[Any]:
-    """Return a column as a list; arrays and pandas series become Python values."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise DataError(f"{role} is not a list", where=where, got=quote(values), expected="a list of strings")
-    to_list = getattr(values, "tolist", None)
-    found = to_list() if to_list is not None else list(values)
-    # Members of an object array may still be NumPy's own strings, which are strings too.
+    found = values.tolist() if hasattr(values, "tolist") else values
+    # Members of an object array may still be NumPy's own strings.
     return [str(value) if isinstance(value, np.str_) else value for value in found]
 
 
 def check_rows(where: str, texts: list[Any], labels: list[Any]) -> None:
-    """Refuse texts and labels that cannot be used, with the row."""
     good: set[str] = set()
     for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
         if problem := text_problem(text):
@@ -500,73 +468,3 @@ def encode_splits(
             expected = ", ".join(code_of)
             raise DataError("unknown split", where=place, got=quote(split), expected=expected, todo=todo)
     return names, np.array([code_of[split] for split in splits], dtype=np.int8)
-
-
-def check_shares(shares: Sequence[float]) -> tuple[float, float, float]:
-    """Return the shares of train, valid and test; refuse what is not three shares that sum to 1."""
-    expected = "three numbers from 0 to 1 that sum to 1, the first above 0, such as (0.64, 0.16, 0.2)"
-    if not isinstance(shares, tuple | list | np.ndarray) or len(shares) != len(SPLITS):
-        raise UsageError("shares cannot be used", got=quote(shares), expected=expected)
-    for split, share in zip(SPLITS, shares, strict=True):
-        check_param(f"the share of {split}", share, Number(0, 1))
-    if abs(sum(shares) - 1) > 1e-6 or shares[0] <= 0:
-        raise UsageError("shares cannot be used", got=quote(tuple(shares)), expected=expected)
-    train, valid, test = (float(share) for share in shares)
-    return train, valid, test
-
-
-def split_rows(
-    task_name: str,
-    texts: Sequence[str],
-    labels: Sequence[str],
-    seed: int,
-    shares: Sequence[float] = SHARES,
-) -> list[str]:
-    """Split the rows of one task by the shares within each label; every label keeps a training row.
-
-    Rows of one label that have the same text stay together, so that splitting puts no copy of a training row
-    into test. What rounding takes from a split in one label is made up for in the next, so a task of many
-    tiny labels still has its share of valid and test rows. The result depends on the seed, the shares, the
-    name of the task and its rows, on nothing else.
-
-    Examples
-    --------
-    >>> splits = split_rows("acme", [f"text {i}" for i in range(100)], ["a"] * 100, seed=0)
-    >>> splits.count("train"), splits.count("valid"), splits.count("test")
-    (64, 16, 20)
-    """
-    rows_of_label: dict[str, list[int]] = {}
-    for row, label in enumerate(labels):
-        rows_of_label.setdefault(label, []).append(row)
-    splits = [SPLITS[0]] * len(labels)
-    owed = np.zeros(len(SPLITS))
-    for label, rows in sorted(rows_of_label.items()):
-        number_of_text: dict[str, int] = {}
-        numbers = [number_of_text.setdefault(texts[row], len(number_of_text)) for row in rows]
-        counts, owed = allocate(len(number_of_text), np.asarray(shares), owed)
-        order = numpy_generator(seed, "split", [task_name, label]).permutation(len(number_of_text))
-        split_of_number = np.empty(len(number_of_text), dtype=np.int8)
-        split_of_number[order] = np.repeat(np.arange(len(SPLITS)), counts)
-        for row, number in zip(rows, numbers, strict=True):
-            splits[row] = SPLITS[split_of_number[number]]
-    return splits
-
-
-def allocate(
-    n_rows: int, shares: NDArray[np.float64], owed: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Round `n_rows` times the shares to whole numbers; `owed` carries the rounding from label to label."""
-    ideal = n_rows * shares
-    # The small number keeps 0.16 * 100 from being 15.999… and so losing a whole row.
-    counts = np.floor(ideal + 1e-9).astype(np.int64)
-    owed = owed + ideal - counts
-    # Stable, so that equal debts are settled in the order train, valid, test on every machine.
-    claims = np.where(shares > 0, owed, -np.inf)
-    for split in np.argsort(-claims, kind="stable")[: n_rows - int(counts.sum())]:
-        counts[split] += 1
-        owed[split] -= 1
-    if counts[0] == 0:
-        donor = int(np.argmax(counts))
-        counts[[0, donor]] += [1, -1]
-        owed[[0, donor]] += [-1, 1]
-    return counts, owed

@@ -9,8 +9,6 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ __all__ = [
     "ProblemList",
     "ReadError",
     "check_expansion",
-    "expansion_limit",
     "is_gzipped",
     "read_bytes",
     "read_lines",
@@ -29,11 +26,9 @@ __all__ = [
 
 MAX_EXPANSION = 100  # plain text rarely shrinks to a tenth; a bomb shrinks to a thousandth
 FREE_EXPANDED_BYTES = 16 * 2**20
-GZIP_MAGIC = b"\x1f\x8b"
 MARK_BAD_BYTES = "robusttc-mark-bad-bytes"
 FIRST_MARK = 0xDC00
 BAD_BYTE = re.compile("[\udc00-\udcff]")
-COPY_AGAIN = "copy the file again from where it came"
 
 BadLines = dict[int, dict[str, Any]]  # by line number, further fields of its `Problem`
 
@@ -47,48 +42,45 @@ class ReadError(Exception):
         self.details = details
 
 
-@dataclass
 class ProblemList:
-    """All problems counted, the first of them kept: those of single rows, and the others."""
+    """All problems counted, and the first of them: those of single rows, and the others."""
 
-    n_rows: int = 0
-    n_others: int = 0
-    _rows: list[tuple[int, Problem]] = field(default_factory=list)
-    _others: list[tuple[int, Problem]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.n_rows = self.n_others = 0
+        self._listed: list[tuple[bool, Problem]] = []  # in the order of discovery, whether it is of a row
 
     @property
     def n_all(self) -> int:
-        """How many problems there are."""
+        """The number of problems."""
         return self.n_rows + self.n_others
 
     def add(self, problem: Problem) -> None:
         """Add a problem that leaving out a row would not solve."""
-        if len(self._others) < MAX_LISTED_PROBLEMS:
-            self._others.append((self.n_all, problem))
+        if self.n_others < MAX_LISTED_PROBLEMS:
+            self._listed.append((False, problem))
         self.n_others += 1
 
-    def add_row(self, path: str, line: int, what: str, *, unit: str = "line", **details: Any) -> None:
+    def add_row(self, path: str, line: int, what: str, **details: Any) -> None:
         """Add a problem of one row, which is left out; `details` are further fields of a `Problem`."""
-        if len(self._rows) < MAX_LISTED_PROBLEMS:
-            self._rows.append((self.n_all, Problem(path, what, line, unit=unit, **details)))
+        if self.n_rows < MAX_LISTED_PROBLEMS:
+            self._listed.append((True, Problem(path, what, line, **details)))
         self.n_rows += 1
 
     @property
     def first(self) -> tuple[Problem, ...]:
         """The first problems in the order of their discovery; rows leave at least half of it to others."""
-        others = self._others[: max(MAX_LISTED_PROBLEMS // 2, MAX_LISTED_PROBLEMS - len(self._rows))]
-        numbered = self._rows[: MAX_LISTED_PROBLEMS - len(others)] + others
-        return tuple(problem for _, problem in sorted(numbered, key=itemgetter(0)))
+        n_others = min(self.n_others, max(MAX_LISTED_PROBLEMS // 2, MAX_LISTED_PROBLEMS - self.n_rows))
+        room = {False: n_others, True: MAX_LISTED_PROBLEMS - n_others}
+        shown = []
+        for is_row, problem in self._listed:
+            room[is_row] -= 1
+            if room[is_row] >= 0:
+                shown.append(problem)
+        return tuple(shown)
 
-    @property
-    def first_rows(self) -> tuple[Problem, ...]:
-        """The first problems of single rows."""
-        return tuple(problem for _, problem in self._rows)
-
-    @property
-    def first_others(self) -> tuple[Problem, ...]:
-        """The first problems that leaving out rows would not solve."""
-        return tuple(problem for _, problem in self._others)
+    def listed(self, *, rows: bool) -> tuple[Problem, ...]:
+        """Return the first problems of single rows, or the first of the others."""
+        return tuple(problem for is_row, problem in self._listed if is_row == rows)
 
     @contextmanager
     def collecting(self, path: str, unit: str = "line") -> Iterator[None]:
@@ -106,20 +98,16 @@ def is_gzipped(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def expansion_limit(size_bytes: int) -> int:
-    """Return how many bytes a compressed file of this size may hold."""
-    return max(FREE_EXPANDED_BYTES, MAX_EXPANSION * size_bytes)
-
-
 def check_expansion(expanded_bytes: int, size_bytes: int) -> None:
     """Refuse a compressed file that would fill the memory."""
     if expanded_bytes > expansion_limit(size_bytes):
-        raise ReadError(
-            "the file expands beyond the limit",
-            got=f"{expanded_bytes:,} bytes or more",
-            expected=f"at most {MAX_EXPANSION} times its size on disk",
-            todo="check where the file comes from; save it without compression if you trust it",
-        )
+        got, expected = f"{expanded_bytes:,} bytes or more", f"at most {MAX_EXPANSION} times its size on disk"
+        todo = "check where the file comes from; save it without compression if you trust it"
+        raise ReadError("the file expands beyond the limit", got=got, expected=expected, todo=todo)
+
+
+def expansion_limit(size_bytes: int) -> int:
+    return max(FREE_EXPANDED_BYTES, MAX_EXPANSION * size_bytes)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -130,12 +118,11 @@ def read_bytes(path: Path) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
             unpacked = stream.read(expansion_limit(len(content)) + 1)
-            check_expansion(len(unpacked), len(content))
-            return unpacked
-    except EOFError:
-        raise ReadError("the gzip file is truncated", todo=COPY_AGAIN) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise ReadError("the gzip file is damaged", got=str(error), todo=COPY_AGAIN) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        what = "the gzip file is truncated" if isinstance(error, EOFError) else "the gzip file is damaged"
+        raise ReadError(what, got=str(error), todo="copy the file again from where it came") from None
+    check_expansion(len(unpacked), len(content))
+    return unpacked
 
 
 def read_text(path: Path, encoding: str | None) -> str:
@@ -184,18 +171,14 @@ codecs.register_error(MARK_BAD_BYTES, mark_bad_bytes)
 
 
 def detect_encoding(start: bytes) -> str:
-    """Return UTF-8 or UTF-16 by the first four bytes; refuse what is neither."""
-    if start.startswith(GZIP_MAGIC):
+    if start.startswith(b"\x1f\x8b"):
         raise ReadError("the file is gzip data, but its name does not end in .gz", todo="rename the file")
     if start.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         raise ReadError("the file is UTF-32", expected="UTF-8 or UTF-16", todo="save it as UTF-8")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in start:
-        raise ReadError(
-            "the file begins with NUL bytes",
-            got=quote(start),
-            expected="text in UTF-8, or in UTF-16 with a byte-order mark",
-            todo="save it as UTF-8, or name its encoding, for instance encoding='utf-16-le'",
-        )
+        expected = "text in UTF-8, or in UTF-16 with a byte-order mark"
+        todo = "save it as UTF-8, or name its encoding, for instance encoding='utf-16-le'"
+        raise ReadError("the file begins with NUL bytes", got=quote(start), expected=expected, todo=todo)
     return "utf-8"

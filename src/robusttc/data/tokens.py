@@ -1,6 +1,6 @@
 """Texts as arrays of word numbers: NLTK's tokens, and the vocabulary that numbers them.
 
-The tokens are exactly those of NLTK's word tokenizer (the one that needs no download), lower-cased if asked.
+The tokens are exactly those of NLTK's word tokenizer (the one without a download), lower-cased on request.
 NLTK sends some thirty regular expressions over every text. They are local: none looks further than one space,
 except those for the edges of a text (an opening quote at its start, a period or a quote at its end). So a
 text is cut at its spaces into chunks, every distinct chunk is tokenized once, many in one call, and a text is
@@ -42,9 +42,7 @@ BATCH_CHUNKS = 2**12
 # Between the chunks of a batch: a token of its own that no rule of NLTK looks at.
 SEPARATOR = "\x00"
 # A text ends in a final period, to NLTK, where nothing but closing marks and white space follows it.
-CLOSING_MARKS = "])}>\"'\u00bb\u201d\u2019" + "".join(
-    mark for mark in map(chr, range(0x3001)) if mark.isspace()
-)
+CLOSING_MARKS = "])}>\"'\u00bb\u201d\u2019" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 PERIOD_OR_CLOSING_MARK = frozenset("." + CLOSING_MARKS)
 
 
@@ -59,7 +57,7 @@ class TokenArray:
     ids
         The numbers of all rows.
     offsets
-        Where each row begins, and at the end where the last one stops: one number more than there are rows.
+        Where each row begins, and at the end where the last one stops.
 
     Raises
     ------
@@ -82,11 +80,11 @@ class TokenArray:
         offsets = np.asarray(offsets, dtype=np.int64).view()
         is_flat = ids.ndim == offsets.ndim == 1 and len(offsets) > 0
         if not is_flat or offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
-            raise UsageError(
-                "the offsets do not cut the ids into rows",
-                got=f"{offsets.size:,} offsets for {ids.size:,} ids",
-                expected="ascending offsets from 0 to the number of ids",
+            got, expected = (
+                f"{offsets.size:,} offsets for {ids.size:,} ids",
+                "ascending offsets from 0 to the end",
             )
+            raise UsageError("the offsets do not cut the ids into rows", got=got, expected=expected)
         ids.flags.writeable = offsets.flags.writeable = False
         object.__setattr__(self, "ids", ids)
         object.__setattr__(self, "offsets", offsets)
@@ -155,11 +153,8 @@ class Vocabulary:
         object.__setattr__(self, "words", tuple(self.words))
         object.__setattr__(self, "_id_of", {word: number for number, word in enumerate(self.words)})
         if self.words[:2] != (PADDING_WORD, UNKNOWN_WORD):
-            raise UsageError(
-                "a vocabulary must begin with the padding and the unknown word",
-                got=quote(self.words[:2]),
-                expected=quote((PADDING_WORD, UNKNOWN_WORD)),
-            )
+            what, expected = "a vocabulary must begin with the padding and the unknown word", "<pad>, <unk>"
+            raise UsageError(what, got=quote(self.words[:2]), expected=expected)
         if len(self._id_of) != len(self.words):
             twice = next(word for number, word in enumerate(self.words) if self._id_of[word] != number)
             raise UsageError("a word is twice in the vocabulary", got=quote(twice))
@@ -197,11 +192,8 @@ class Vocabulary:
         This is faster than `encode` task by task, because tasks share most of their words.
         """
         everything = self.encode(chain.from_iterable(task.texts for task in tasks))
-        ends = np.cumsum([0, *(len(task) for task in tasks)])
-        return {
-            name: everything.take(np.arange(start, end))
-            for name, start, end in zip(tasks.names, ends[:-1], ends[1:], strict=True)
-        }
+        rows = np.split(np.arange(len(everything)), np.cumsum([len(task) for task in tasks])[:-1])
+        return {name: everything.take(own) for name, own in zip(tasks.names, rows, strict=False)}
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} words, lower={self.lower})"
@@ -229,7 +221,7 @@ def number_words(texts: Iterable[str], *, lower: bool = True) -> tuple[Vocabular
 
 
 def count_up() -> defaultdict[str, int]:
-    """Return a dictionary that numbers its keys in the order in which they are first asked for."""
+    """Return a dictionary that numbers its keys in the order in which they are first looked up."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers
@@ -248,25 +240,17 @@ def tokenize(text: str, *, lower: bool = True) -> list[str]:
     >>> tokenize("Where's my parcel (No. 7)?")
     ['where', "'s", 'my', 'parcel', '(', 'no.', '7', ')', '?']
     """
-    tokens = nltk_tokens(text)
-    return [token.lower() for token in tokens] if lower else tokens
-
-
-def nltk_tokens(text: str) -> list[str]:
-    """Return the tokens of NLTK's word tokenizer."""
     try:
-        return load_nltk()(text)
+        tokens = load_nltk()(text)
     except TimeoutError:
-        raise DataError(
-            "a text takes too long to tokenize",
-            got=f"{len(text):,} characters, {quote(text)}",
-            todo="cut such texts into shorter ones",
-        ) from None
+        got, todo = f"{len(text):,} characters, {quote(text)}", "cut such texts into shorter ones"
+        raise DataError("a text takes too long to tokenize", got=got, todo=todo) from None
+    return [token.lower() for token in tokens] if lower else tokens
 
 
 @cache
 def load_nltk() -> Callable[[str], list[str]]:
-    """Load NLTK when it is first needed: any of its modules imports all of it, which takes a second."""
+    # Any module of NLTK imports all of it, which takes a second.
     from nltk.tokenize.destructive import NLTKWordTokenizer
 
     tokenize_text: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
@@ -293,51 +277,37 @@ def encode_texts(texts: Iterable[str], number_of: Callable[[str], int], *, lower
 
 
 def cut_into_chunks(text: str) -> list[str]:
-    """Cut a text at its spaces, and mark the chunks to which the edge of the text makes a difference.
+    """Cut a text at its spaces; a last chunk that would have other tokens inside a text has a space in front.
 
-    A marked chunk has a space on the side where the text goes on: ``'"so '`` begins its text, ``' end.'``
-    ends it. Where one chunk cannot hold the difference, the whole text, between two spaces, is the one chunk.
+    Where the last chunk cannot hold the difference, or the start makes one, the whole text is the one chunk,
+    with a space behind it.
     """
-    chunks = text.split(" ")
     # NLTK sees a final period wherever only closing marks follow it, even beyond spaces.
     ends_in_period = text[-1:] in PERIOD_OR_CLOSING_MARK and text.rstrip(CLOSING_MARKS)[-1:] == "."
-    starts_at_edge = text.startswith(('"', "''"))
+    chunks = text.split(" ")
+    if text.startswith(('"', "''")) or SEPARATOR in text or (ends_in_period and "." not in chunks[-1]):
+        return [f"{text} "]
     # A single quote is taken off its word in another step where a space follows it than where the text ends.
-    ends_at_edge = ends_in_period or text.endswith("'")
-    if not (starts_at_edge or ends_at_edge):
-        return chunks
-    if len(chunks) == 1 or (ends_in_period and "." not in chunks[-1]):
-        return [f" {text} "]
-    if starts_at_edge:
-        chunks[0] += " "
-    if ends_at_edge:
-        chunks[-1] = " " + chunks[-1]
+    if ends_in_period or text.endswith("'"):
+        chunks[-1] = f" {chunks[-1]}" if len(chunks) > 1 else f"{text} "
     return chunks
 
 
 def tokenize_chunks(chunks: Collection[str]) -> Iterator[list[str]]:
     """Yield NLTK's tokens of every chunk, marked as `cut_into_chunks` does it."""
     # Chunks from the middle of texts, many in one call of NLTK.
-    inner = [chunk for chunk in chunks if " " not in chunk and SEPARATOR not in chunk]
+    inner = [chunk for chunk in chunks if " " not in chunk]
     groups: list[list[str]] = []
     for start in range(0, len(inner), BATCH_CHUNKS):
         batch = ["", *inner[start : start + BATCH_CHUNKS], ""]
-        for token in nltk_tokens(f" {SEPARATOR} ".join(batch))[:-1]:
+        for token in tokenize(f" {SEPARATOR} ".join(batch), lower=False)[:-1]:
             if token == SEPARATOR:
                 groups.append([])
             else:
                 groups[-1].append(token)
     grouped = iter(groups)
     for chunk in chunks:
-        yield tokenize_edge(chunk) if " " in chunk or SEPARATOR in chunk else next(grouped)
-
-
-def tokenize_edge(chunk: str) -> list[str]:
-    """Return the tokens of one chunk, with a word in place of the rest of the text where it goes on."""
-    if chunk.startswith(" ") and chunk.endswith(" "):
-        return nltk_tokens(chunk[1:-1])
-    if chunk.startswith(" "):
-        return nltk_tokens("a" + chunk)[1:]
-    if chunk.endswith(" "):
-        return nltk_tokens(chunk + "a")[:-1]
-    return nltk_tokens(f"a {chunk} a")[1:-1]
+        if chunk.endswith(" "):
+            yield tokenize(chunk[:-1], lower=False)
+        else:
+            yield tokenize(f"a{chunk}", lower=False)[1:] if chunk.startswith(" ") else next(grouped)

@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ MIN_DIMENSION, MAX_DIMENSION = 2, 2**14
 UNKNOWN_SCALE = 0.25  # the usual one for this kind of network
 LARGEST = float(np.finfo(np.float32).max)
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEADER = re.compile(rb"(\d{1,15}) (\d{1,15})")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -94,25 +93,23 @@ def load_word_vectors(path: str | PathLike[str], words: Sequence[str]) -> WordVe
     >>> vectors, vectors.found.tolist(), vectors.matrix[[0, 2]].tolist()
     (WordVectors(3 words, 1 found, dimension 2), [False, False, True], [[0.0, 0.0], [0.25, 2.0]])
     """
-    row_of = number_words(words)
+    row_of = rows_by_word(words)
     file = VectorFile(Path(path))
-    rows = file.rows()
-    first = next(rows, None)  # the header may be wrong: no memory is asked for before a row agrees with it
-    matrix = np.zeros((len(words), file.dimension), dtype=np.float32)
-    found = np.zeros(len(words), dtype=np.bool_)
+    vectors: dict[int, NDArray[np.float32]] = {}
     n_rows = 0
-    for number, word, numbers in chain([] if first is None else [first], rows):
+    for number, word, numbers in file.rows():
         n_rows += 1
         row = row_of.get(word)
-        if row is not None and not found[row]:
-            matrix[row] = file.parse_numbers(number, numbers)
-            found[row] = True
+        if row is not None and row not in vectors:
+            vectors[row] = file.parse(number, numbers)
     if file.n_promised not in (None, n_rows):
         what = "the file does not hold as many vectors as its first line says"
         raise file.error(what, got=f"{n_rows:,} vectors", expected=f"{file.n_promised:,}")
-    for row in np.flatnonzero(~found).tolist():
-        if words[row] != PADDING_WORD:
-            matrix[row] = unknown_word_vector(words[row], file.dimension)
+    matrix = np.zeros((len(words), file.dimension), dtype=np.float32)
+    for row, name in enumerate(words):
+        if name != PADDING_WORD:
+            matrix[row] = vectors[row] if row in vectors else unknown_word_vector(name, file.dimension)
+    found = np.isin(np.arange(len(words)), list(vectors))
     matrix.flags.writeable = found.flags.writeable = False
     return WordVectors(matrix, found)
 
@@ -134,7 +131,7 @@ def unknown_word_vector(word: str, dimension: int) -> NDArray[np.float32]:
     return ((2 * uniform - 1) * UNKNOWN_SCALE).astype(np.float32)
 
 
-def number_words(words: Sequence[str]) -> dict[bytes, int]:
+def rows_by_word(words: Sequence[str]) -> dict[bytes, int]:
     """Return the row of every word, by its UTF-8 bytes; the padding is not looked up."""
     if isinstance(words, str):
         raise UsageError("words is a single string", got=quote(words), expected="a list of words")
@@ -143,10 +140,8 @@ def number_words(words: Sequence[str]) -> dict[bytes, int]:
         # A lone surrogate cannot be in a file, but its word may still have an unknown word's vector.
         encoded = word.encode("utf-8", "surrogatepass") if isinstance(word, str) else None
         if encoded is None or encoded in row_of:
-            expected = "strings, each of them once"
-            raise UsageError(
-                "a word cannot be looked up", where=f"word {row}", got=quote(word), expected=expected
-            )
+            what, expected = "a word cannot be looked up", "strings, each of them once"
+            raise UsageError(what, where=f"word {row}", got=quote(word), expected=expected)
         row_of[encoded] = row
     row_of.pop(PADDING_WORD.encode(), None)
     return row_of
@@ -161,16 +156,14 @@ class VectorFile:
         self.n_promised: int | None = None
 
     def error(self, what: str, line: int | None = None, **details: Any) -> WordVectorsError:
-        """Return the error of a line, or of the whole file."""
         where = str(self.path) if line is None else f"{self.path}:{line}"
         return WordVectorsError(what, where=where, **{"todo": TODO_DAMAGED, **details})
 
     def rows(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield the line number, the word and the numbers of every row; the first line has the dimension."""
         for number, line in self.lines():
-            if number == 1 and self.read_first(line):
-                continue
-            yield number, *self.split_row(number, line)
+            if number > 1 or not self.read_first(line):
+                yield number, *self.split_row(number, line)
         if self.dimension == 0:
             raise self.error("the file is empty", expected=FORMAT, todo=TODO_FORMAT)
 
@@ -179,36 +172,30 @@ class VectorFile:
         number = 0
         try:
             with self.path.open("rb") as raw:
-                magic = raw.peek(4)[:4]
+                magic = raw.peek(4)[:4]  # the format by the content, not by the name
                 if magic == b"PK\x03\x04":
                     todo = "unpack it and use one of the files in it"
                     raise self.error("the file is a zip archive", todo=todo)
-                # By the content, not by the name.
                 with gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw as stream:
                     lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
                     for number, line in enumerate(lines, start=1):
-                        self.check_line(number, line)
+                        if len(line) == MAX_LINE_BYTES:
+                            expected = f"less than {MAX_LINE_BYTES:,} bytes"
+                            raise self.error("the line is too long for a row", number, expected=expected)
+                        line.decode()
                         # word2vec ends its lines in a space, Windows in a carriage return.
                         content = line.rstrip(b" \r\n")
-                        yield number, content.removeprefix(BYTE_ORDER_MARK) if number == 1 else content
+                        yield number, content.removeprefix(b"\xef\xbb\xbf") if number == 1 else content
         except WordVectorsError:
             raise
+        except UnicodeDecodeError as error:
+            got = quote(error.object[error.start : error.end])
+            raise self.error("the line is not UTF-8 text", number, got=got, todo=TODO_FORMAT) from None
         except (OSError, EOFError, zlib.error, ValueError) as error:  # ValueError: a null byte in the path
             reason = quote(getattr(error, "strerror", None) or str(error))
             todo = "check the path" if number == 0 else TODO_DAMAGED
             what = "the file of word vectors cannot be read to its end"
             raise self.error(what, number + 1, got=reason, todo=todo) from error
-
-    def check_line(self, number: int, line: bytes) -> None:
-        """Refuse a line that is not Unicode text, or that is too long to be a row."""
-        if len(line) == MAX_LINE_BYTES:
-            expected = f"less than {MAX_LINE_BYTES:,} bytes"
-            raise self.error("the line is too long for a row", number, got=quote(line), expected=expected)
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            got = quote(line[error.start : error.end])
-            raise self.error("the line is not UTF-8 text", number, got=got, todo=TODO_FORMAT) from None
 
     def read_first(self, line: bytes) -> bool:
         """Find the dimension from the first line; return whether the line is a header."""
@@ -235,26 +222,16 @@ class VectorFile:
         word = line.rsplit(b" ", self.dimension)[0]
         if n_spaces > self.dimension and not NUMBER.fullmatch(word.rpartition(b" ")[2]):
             return word, line[len(word) + 1 :]
+        what = "the row has another number of dimensions"
+        got = f"{n_spaces:,} numbers after {quote(line.partition(b' ')[0].decode())}"
         source = "row" if self.n_promised is None else "line"
-        raise self.error(
-            "the row has another number of dimensions",
-            number,
-            got=f"{n_spaces:,} numbers after {quote(line.partition(b' ')[0].decode())}",
-            expected=f"{self.dimension:,}, as the first {source} says",
-        )
+        raise self.error(what, number, got=got, expected=f"{self.dimension:,}, as the first {source} says")
 
-    def parse_numbers(self, number: int, numbers: bytes) -> NDArray[np.float32]:
-        """Return the vector of a row."""
+    def parse(self, number: int, numbers: bytes) -> NDArray[np.float32]:
         fields = numbers.split(b" ")
-        try:
-            with np.errstate(over="ignore"):
-                vector = np.array(list(map(float, fields)), dtype=np.float32)
-        except ValueError:
-            vector = np.array([np.nan], dtype=np.float32)
-        # Python reads 1_000 as a number; no writer of vectors means that.
-        if np.isfinite(vector).all() and b"_" not in numbers:
-            return vector
-        wrong = next(one for one in fields if not NUMBER.fullmatch(one) or abs(float(one)) > LARGEST)
-        expected = "a finite number that fits into 32 bits"
-        what = "a number of the row cannot be used"
-        raise self.error(what, number, got=quote(wrong.decode()), expected=expected)
+        # Python reads 1_000 as a number, and nan; no writer of vectors means that.
+        wrong = [one for one in fields if not NUMBER.fullmatch(one) or abs(float(one)) > LARGEST]
+        if wrong:
+            got, expected = quote(wrong[0].decode()), "a finite number that fits into 32 bits"
+            raise self.error("a number of the row cannot be used", number, got=got, expected=expected)
+        return np.array(list(map(float, fields)), dtype=np.float32)

@@ -62,16 +62,16 @@ def write_tasks(tasks: TaskSet, path: str | Path) -> list[Path]:
         )
         write_file(path, "".join(lines).encode())
         return [path]
-    files = {task.name: path / file_name_of(task.name) for task in tasks}
-    for task in tasks:
+    files = [path / file_name_of(task.name) for task in tasks]
+    for file, task in zip(files, tasks, strict=True):
         stream = io.StringIO(newline="")
         columns = ["text", "label", "split", *([] if task.may_share else ["may_share"])]
         # Every field in quotes: an unquoted line break or blank would not come back as it was.
         writer = csv.DictWriter(stream, columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
         writer.writeheader()
         writer.writerows(rows_of(task, private="false"))
-        write_file(files[task.name], stream.getvalue().encode())
-    return list(files.values())
+        write_file(file, stream.getvalue().encode())
+    return files
 
 
 def rows_of(task: Task, *, private: object) -> Iterator[dict[str, object]]:
@@ -82,13 +82,9 @@ def rows_of(task: Task, *, private: object) -> Iterator[dict[str, object]]:
 
 
 def file_name_of(task_name: str) -> str:
-    """Return the name of a task's CSV file."""
     bad = task_name.startswith(".") or Path(task_name).name != task_name or "\\" in task_name
     # A name that ends like a format would lose its ending when it is read back.
     if bad or task_name_of(Path(task_name)) != task_name or len(task_name.encode()) > MAX_FILE_NAME_BYTES:
-        raise UsageError(
-            "the name of a task cannot be the name of a file",
-            got=quote(task_name),
-            todo="write the tasks to one file that ends in .jsonl",
-        )
+        todo = "write the tasks to one file that ends in .jsonl"
+        raise UsageError("the name of a task cannot be the name of a file", got=quote(task_name), todo=todo)
     return f"{task_name}.csv"
