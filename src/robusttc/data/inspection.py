@@ -35,7 +35,7 @@ FEW_TRAINING_ROWS = 3
 MOST_TEXTS = 0.5
 TASKS_PER_BLOCK = 256
 
-# The default encoder reads 256 word pieces, 254 of them text; an English word is about 1.3 pieces.
+# MiniLM reads 256 word pieces, 254 of them text; an English word is about 1.3 pieces.
 MAX_ENCODED_WORDS = 190
 
 MIN_FUNCTION_WORDS = 20  # in a task, before its language is judged
@@ -112,7 +112,7 @@ class Leak:
 
 @dataclass(frozen=True)
 class LongTexts:
-    """Texts of one task that are longer than the default encoder reads, estimated by their words."""
+    """Texts of one task that are longer than MiniLM reads, estimated by their words."""
 
     task: str
     n_long: int
@@ -122,7 +122,7 @@ class LongTexts:
 
 @dataclass(frozen=True)
 class OtherLanguage:
-    """A task whose texts are probably not English, which the default encoder was trained on.
+    """A task whose texts are probably not English, which MiniLM was trained on.
 
     `share` is that of the language's function words among those of all languages, or of letters that are not
     Latin (then `language` is ``another script``).
@@ -256,7 +256,7 @@ def find_leaks(task: Task) -> Iterator[Leak]:
 
 
 def find_long_texts(task: Task) -> Iterator[LongTexts]:
-    """Find texts of which the default encoder would read only the beginning."""
+    """Find texts of which MiniLM would read only the beginning."""
     if long := {text: n for text in task.texts if (n := len(text.split())) > MAX_ENCODED_WORDS}:
         longest = max(long, key=lambda text: long[text])
         yield LongTexts(task.name, sum(text in long for text in task.texts), long[longest], longest)
