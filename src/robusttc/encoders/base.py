@@ -58,14 +58,13 @@ class Encoder(ABC):
     cache
         Where vectors are kept; None computes them whenever they are needed. Vectors are kept under the
         fingerprint, so an encoder with a cache should define one.
-    options
-        Parameters of the constructor that make the encoder again; None if it cannot be saved.
     """
 
     name: str = "custom"
     cache: VectorCache | None = None
-    options: tuple[str, ...] | None = None
     _dimension: int | None = None  # of the vectors, as far as it is known
+    # Parameters of the constructor that make the encoder again; None if it cannot be saved.
+    _options: tuple[str, ...] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -159,7 +158,7 @@ class Encoder(ABC):
         UsageError
             If the encoder cannot be saved: then a model on top of it cannot, either.
         """
-        if self.options is None:
+        if self._options is None:
             raise UsageError(
                 "a model on an encoder of your own cannot be saved",
                 got=type(self).__name__,
@@ -167,11 +166,11 @@ class Encoder(ABC):
                 todo="save the vectors of your encoder, and pass them to a FeatureEncoder",
             )
         identity = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
-        return identity | {option: getattr(self, option) for option in self.options}, {}
+        return identity | {option: getattr(self, option) for option in self._options}, {}
 
     def __repr__(self) -> str:
         parameters = inspect.signature(type(self)).parameters
-        values = {option: getattr(self, option) for option in self.options or ()}
+        values = {option: getattr(self, option) for option in self._options or ()}
         changed = [
             f"{option}={value!r}" for option, value in values.items() if value != parameters[option].default
         ]

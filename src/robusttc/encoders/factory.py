@@ -41,8 +41,8 @@ def make_encoder(
     Parameters
     ----------
     encoder
-        ``sentence``, ``static``, ``multilingual``, ``both`` (sentence and multilingual vectors concatenated),
-        ``cnn``, ``remote:URL`` (an HTTP embedding service), or an `Encoder`.
+        ``both`` (sentence and multilingual vectors concatenated), ``sentence``, ``static``,
+        ``multilingual``, ``cnn``, ``remote:URL`` (an HTTP embedding service), or an `Encoder`.
     vectors
         A file of word vectors, for ``cnn``.
     model
@@ -152,7 +152,7 @@ def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], dev
     if name == "multilingual":
         return MultilingualEncoder()
     if name == "remote":
-        return RemoteEncoder(**{option: settings[option] for option in RemoteEncoder.options})
+        return RemoteEncoder(**{option: settings[option] for option in RemoteEncoder._options})
     if name == "words":
         words, lower = settings["words"], settings["lower"]
         if not all(isinstance(word, str) for word in words) or not isinstance(lower, bool):

@@ -39,7 +39,7 @@ class FeatureEncoder(Encoder):
     """
 
     name = "features"
-    options = ("dimension",)
+    _options = ("dimension",)
 
     def __init__(self, features: Mapping[str, ArrayLike], *, dimension: int | None = None) -> None:
         if not isinstance(features, Mapping):

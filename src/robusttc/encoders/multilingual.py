@@ -48,7 +48,7 @@ class MultilingualEncoder(Encoder):
     """
 
     name = "multilingual"
-    options = ()
+    _options = ()
     cache: VectorCache
 
     def __init__(self, *, cache: VectorCache | None = None) -> None:

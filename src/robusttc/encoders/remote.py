@@ -72,7 +72,7 @@ class RemoteEncoder(Encoder):
     """
 
     name = "remote"
-    options = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
+    _options = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
     cache: VectorCache
 
     def __init__(

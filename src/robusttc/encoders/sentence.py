@@ -68,7 +68,7 @@ class SentenceEncoder(Encoder):
     """
 
     name = "sentence"
-    options = ("model",)
+    _options = ("model",)
     cache: VectorCache
     _model: Any = None
 

@@ -57,7 +57,7 @@ class StaticEncoder(Encoder):
     """
 
     name = "static"
-    options = ("model", "dimension")
+    _options = ("model", "dimension")
     _tokenizer: Any = None
 
     def __init__(
