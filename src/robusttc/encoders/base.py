@@ -103,9 +103,9 @@ class Encoder(ABC):
         def advance(n_done: int) -> None:
             report(progress, f"{self.name} vectors", n_done, len(texts), "texts")
 
-        advance(0)
         inputs: FrozenInputs
         if self.cache is None:
+            advance(0)
             inputs = self._inputs(texts)
         else:
             inputs = DenseInputs(

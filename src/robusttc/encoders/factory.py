@@ -24,7 +24,7 @@ __all__ = ["DEFAULT_ENCODER", "ENCODER_NAMES", "load_encoder", "make_encoder"]
 
 ENCODER_NAMES = ("sentence", "static", "multilingual", "both", "cnn")
 # The one default of all estimators, functions, settings and commands.
-DEFAULT_ENCODER = "sentence"
+DEFAULT_ENCODER = "both"
 REMOTE_PREFIX = "remote:"
 SAVED_NAMES = ("sentence", "static", "multilingual", "paired", "remote", "words", "features")
 
@@ -41,7 +41,7 @@ def make_encoder(
     Parameters
     ----------
     encoder
-        ``both`` (sentence and multilingual vectors concatenated), ``sentence``, ``static``,
+        ``both`` (the default: sentence and multilingual vectors concatenated), ``sentence``, ``static``,
         ``multilingual``, ``cnn``, ``remote:URL`` (an HTTP embedding service), or an `Encoder`.
     vectors
         A file of word vectors, for ``cnn``.
