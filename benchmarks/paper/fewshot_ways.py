@@ -176,7 +176,9 @@ def our_trials(plan: Plan, clusterings: Clusterings, sources: TaskSet) -> list[T
     def blend(**options: Any) -> Callable[[int], Learned]:
         def fit(seed: int) -> Learned:
             grouping = clusterings.robust("default", "auto", encoder="sentence", tasks=sources, seed=seed)
-            model = ClusterFewShot(random_state=seed, **options).fit(sources, dict(grouping.groups))
+            model = ClusterFewShot("sentence", random_state=seed, **options).fit(
+                sources, dict(grouping.groups)
+            )
             extra = {
                 **grouping.extra,
                 "verdict": model.verdict_.to_dict(),
