@@ -208,11 +208,15 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
     trials = [
         Trial(
             way=way("logistic regression"),
-            fit=lambda seed: tune_on_sources(plan, sources, LogisticRegressionBaseline, seed),
+            fit=lambda seed: tune_on_sources(
+                plan, sources, LogisticRegressionBaseline, seed, encoder="sentence"
+            ),
         ),
         Trial(
             way=way("nearest neighbours"),
-            fit=lambda seed: tune_on_sources(plan, sources, NearestNeighbourBaseline, seed),
+            fit=lambda seed: tune_on_sources(
+                plan, sources, NearestNeighbourBaseline, seed, encoder="sentence"
+            ),
         ),
     ]
     if sources.same_label_sets:
@@ -232,7 +236,7 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
         )
 
         def with_tuned_head(seed: int) -> Learned:
-            tuned = tune_on_sources(plan, sources, LogisticRegressionBaseline, seed)
+            tuned = tune_on_sources(plan, sources, LogisticRegressionBaseline, seed, encoder="sentence")
             C = float(tuned.extra["chosen"])
             return dataclasses.replace(tuned, model=SetFitLearner(C=C), settings={**said, "C of the head": C})
 
