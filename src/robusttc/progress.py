@@ -154,7 +154,7 @@ class ProgressBar:
     def _start(self, event: ProgressEvent) -> None:
         from tqdm import tqdm
 
-        class Bar(tqdm):
+        class Bar(tqdm):  # type: ignore[misc]
             monitor_interval = 0  # no thread: every update looks at the clock
 
         other = ProgressBar._open() if ProgressBar._open is not None else None
