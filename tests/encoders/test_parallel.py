@@ -75,7 +75,10 @@ def test_missing_vectors_are_computed_once_and_found_later(
 
 def test_both_of_a_pair_are_encoded_and_others_have_nothing_to_do() -> None:
     first, second = (Characters(VectorCache.in_memory(), name) for name in ("one", "two"))
-    assert encode_with(Backwards(), PairedEncoder(first, second), iter(TEXTS)) == 46
+    events: list[ProgressEvent] = []
+    pair = PairedEncoder(first, second)
+    assert encode_with(Backwards(), pair, iter(TEXTS), progress=events.append) == 46
+    assert [(event.done, event.total) for event in events] == [(0, 46), (23, 46), (23, 46), (46, 46)]
     assert len(first.encoded) == len(second.encoded) == 23
     assert encode_with(Backwards(), FeatureEncoder({}), TEXTS) == 0
     assert encode_with(Backwards(), Characters(VectorCache.disabled()), TEXTS) == 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -225,8 +225,8 @@ def encode_with(
     """Compute the vectors that the caches of an encoder lack, by jobs; return how many there were.
 
     The vectors of a job are kept as soon as they are computed, so an interrupted run resumes there. A job
-    that fails is skipped: who needs its vectors gets the error. Progress is counted in distinct texts; those
-    in the cache count as done.
+    that fails is skipped: who needs its vectors gets the error. Progress is counted in distinct texts, for a
+    pair of encoders twice; those in the cache count as done.
 
     Examples
     --------
@@ -236,19 +236,26 @@ def encode_with(
     [2, 0]
     """
     distinct = sorted(set(texts))
-    return sum(encode_part(runner, part, distinct, progress) for part in encoder.parts)
+    parts = [(part, part.cache) for part in encoder.parts if part.cache is not None and part.cache.keeps]
+    n_missing = 0
+    for number, (part, cache) in enumerate(parts):
+
+        def advance(n_done: int, n_before: int = number * len(distinct)) -> None:
+            report(progress, STAGE, n_before + n_done, len(parts) * len(distinct), "texts")
+
+        n_missing += encode_part(runner, part, cache, distinct, advance)
+    return n_missing
 
 
-def encode_part(runner: Runner, encoder: Encoder, texts: list[str], progress: Progress | None) -> int:
+def encode_part(
+    runner: Runner, encoder: Encoder, cache: VectorCache, texts: list[str], advance: Callable[[int], None]
+) -> int:
     """Compute the missing vectors of one encoder of a pair, or of one that stands alone."""
-    cache = encoder.cache
-    if cache is None or not cache.keeps:
-        return 0
     fingerprint = encoder.fingerprint
     # Encoders batch texts of one length.
     missing = sorted(cache.find_missing(fingerprint, texts), key=lambda text: (-len(text), text))
     n_done = len(texts) - len(missing)
-    report(progress, STAGE, n_done, len(texts), "texts")
+    advance(n_done)
     blocks = [missing[start : start + JOB_TEXTS] for start in range(0, len(missing), JOB_TEXTS)]
     jobs = [
         Job(f"{STAGE}/{child_seed(0, 'texts', block):016x}", encode_job, block, keep=False)
@@ -259,7 +266,7 @@ def encode_part(runner: Runner, encoder: Encoder, texts: list[str], progress: Pr
         nonlocal n_done
         cache.put(fingerprint, job.argument, result.arrays["vectors"])
         n_done += len(job.argument)
-        report(progress, STAGE, n_done, len(texts), "texts")
+        advance(n_done)
 
     if jobs:
         shared = runner.share((encoder, fingerprint))
