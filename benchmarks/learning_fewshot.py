@@ -79,12 +79,12 @@ def ways(
         return found
     found |= {
         "logistic regression, C tuned": lambda seed: LogisticRegressionBaseline(
-            few_shot=True, random_state=seed
+            encoder, few_shot=True, random_state=seed
         ).fit(sources),
-        "nearest neighbours": lambda seed: NearestNeighbourBaseline(few_shot=True, random_state=seed).fit(
-            sources
-        ),
-        "prototypes": lambda seed: PrototypeBaseline(random_state=seed),
+        "nearest neighbours": lambda seed: NearestNeighbourBaseline(
+            encoder, few_shot=True, random_state=seed
+        ).fit(sources),
+        "prototypes": lambda seed: PrototypeBaseline(encoder, random_state=seed),
         "blend": lambda seed: fewshot(random_state=seed).fit(sources, groups(seed)),
         "blend, clusters always": lambda seed: fewshot(clusters="always", random_state=seed).fit(
             sources, groups(seed)

@@ -57,7 +57,7 @@ def ways(
 
     found: dict[str, Fit] = {}
     if encoder == "sentence":
-        found[LOGISTIC] = lambda seed: LogisticRegressionBaseline(random_state=seed).fit(tasks)
+        found[LOGISTIC] = lambda seed: LogisticRegressionBaseline(encoder, random_state=seed).fit(tasks)
     found |= {
         "single task": lambda seed: SingleTaskBaseline(encoder, vectors=vectors, random_state=seed).fit(
             tasks

@@ -45,7 +45,7 @@ def fit_ways(sources: TaskSet) -> dict[str, ClusterFewShot | LogisticRegressionB
         "blend, both": PairedEncoder(plain, tuned),
     }
     ways: dict[str, ClusterFewShot | LogisticRegressionBaseline] = {
-        USUAL: LogisticRegressionBaseline(few_shot=True, random_state=SEED).fit(sources)
+        USUAL: LogisticRegressionBaseline("sentence", few_shot=True, random_state=SEED).fit(sources)
     }
     for name, encoder in encoders.items():
         ways[name] = ClusterFewShot(encoder, random_state=SEED).fit(sources)

@@ -176,7 +176,9 @@ def our_trials(plan: Plan, clusterings: Clusterings, sources: TaskSet) -> list[T
     def blend(**options: Any) -> Callable[[int], Learned]:
         def fit(seed: int) -> Learned:
             grouping = clusterings.robust("default", "auto", encoder="sentence", tasks=sources, seed=seed)
-            model = ClusterFewShot(random_state=seed, **options).fit(sources, dict(grouping.groups))
+            model = ClusterFewShot("sentence", random_state=seed, **options).fit(
+                sources, dict(grouping.groups)
+            )
             extra = {
                 **grouping.extra,
                 "verdict": model.verdict_.to_dict(),
@@ -206,11 +208,15 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
     trials = [
         Trial(
             way=way("logistic regression"),
-            fit=lambda seed: tune_on_sources(plan, sources, LogisticRegressionBaseline, seed),
+            fit=lambda seed: tune_on_sources(
+                plan, sources, LogisticRegressionBaseline, seed, encoder="sentence"
+            ),
         ),
         Trial(
             way=way("nearest neighbours"),
-            fit=lambda seed: tune_on_sources(plan, sources, NearestNeighbourBaseline, seed),
+            fit=lambda seed: tune_on_sources(
+                plan, sources, NearestNeighbourBaseline, seed, encoder="sentence"
+            ),
         ),
     ]
     if sources.same_label_sets:
@@ -230,7 +236,7 @@ def trials_of_today(plan: Plan, sources: TaskSet) -> list[Trial]:
         )
 
         def with_tuned_head(seed: int) -> Learned:
-            tuned = tune_on_sources(plan, sources, LogisticRegressionBaseline, seed)
+            tuned = tune_on_sources(plan, sources, LogisticRegressionBaseline, seed, encoder="sentence")
             C = float(tuned.extra["chosen"])
             return dataclasses.replace(tuned, model=SetFitLearner(C=C), settings={**said, "C of the head": C})
 

@@ -119,7 +119,7 @@ def our_trials(plan: Plan, clusterings: Clusterings) -> list[Trial]:
         return clusterings.robust("default", "auto", encoder="sentence", tasks=tasks, seed=seed)
 
     def plain(seed: int) -> Learned:
-        model = ClusterMultiTask(cluster_models="never", random_state=seed).fit(tasks)
+        model = ClusterMultiTask("sentence", cluster_models="never", random_state=seed).fit(tasks)
         return Learned(model=model, settings=describe_model(model), extra=say_of_itself(model))
 
     def way(name: str) -> Way:
@@ -153,18 +153,20 @@ def trials_of_today(tasks: TaskSet) -> list[Trial]:
     return [
         Trial(
             way=way("logistic regression"),
-            fit=lambda seed: fitted(LogisticRegressionBaseline(random_state=seed)),
+            fit=lambda seed: fitted(LogisticRegressionBaseline("sentence", random_state=seed)),
             is_random=False,
         ),
         # Tuned once more: where one label is far the commonest, balancing costs accuracy.
         Trial(
             way=way("logistic regression, not balanced"),
-            fit=lambda seed: fitted(LogisticRegressionBaseline(balanced=False, random_state=seed)),
+            fit=lambda seed: fitted(
+                LogisticRegressionBaseline("sentence", balanced=False, random_state=seed)
+            ),
             is_random=False,
         ),
         Trial(
             way=way("nearest neighbours"),
-            fit=lambda seed: fitted(NearestNeighbourBaseline(random_state=seed)),
+            fit=lambda seed: fitted(NearestNeighbourBaseline("sentence", random_state=seed)),
             is_random=False,
         ),
         Trial(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
-from robusttc.encoders import Encoder, make_encoder
+from robusttc.encoders import DEFAULT_ENCODER, Encoder, make_encoder
 from robusttc.fewshot.assessment import assess_fewshot
 from robusttc.models import Setting, Verdict
 from robusttc.multitask import assess_multitask
@@ -25,7 +25,7 @@ def assess_clusters(
     labels: ArrayLike | Mapping[str, int],
     *,
     setting: Setting = "multitask",
-    encoder: str | Encoder = "sentence",
+    encoder: str | Encoder = DEFAULT_ENCODER,
     n_random: int = 1,
     random_state: RandomState = 0,
     progress: ProgressOption = True,
@@ -46,7 +46,7 @@ def assess_clusters(
         with cluster models against blends without. ``fewshot``: some tasks are held out as few-shot
         targets, the mixture with clusters' metrics against the one shared metric.
     encoder
-        ``sentence``, ``cnn``, or an encoder of your own.
+        See `robusttc.encoders.make_encoder`.
     n_random
         How many draws of random clusters are compared with; 0 for none.
     random_state

@@ -7,14 +7,13 @@ output, and only where somebody watches: in a terminal or in a notebook.
 from __future__ import annotations
 
 import multiprocessing
-import shutil
 import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 from robusttc.errors import UsageError, quote
 
@@ -31,8 +30,6 @@ __all__ = [
 
 # A stage that takes less needs no bar.
 DELAY_SECONDS = 0.5
-REDRAW_SECONDS = 0.1
-BAR_CHARACTERS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,87 +121,54 @@ def is_watched(stream: TextIO | None) -> bool:
 
 
 class ProgressBar:
-    """Draws events as one line per stage, for instance ``transfer ━━━━━━━━──── 120 of 180 tasks, 0:09 left``.
+    """Draws events as one bar of tqdm per stage.
 
-    Of several bars, one inside another, only one is drawn at a time.
+    Of several bars, one inside another, only the outer one is drawn.
     """
 
-    # The bar whose line is not finished.
-    _drawing: weakref.ref[ProgressBar] | None = None
+    _open: weakref.ref[ProgressBar] | None = None
 
-    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.clock = clock
         self._stage: str | None = None
-        self._started = self._drawn = 0.0
-        self._first = 0
-        self._length = 0
+        self._bar: Any = None
 
     def __call__(self, event: ProgressEvent) -> None:
         """Draw an event, unless the stage is short or the last one was drawn a moment ago."""
-        now = self.clock()
         if event.stage != self._stage:
-            self.finish_line()
-            self._stage, self._first = event.stage, event.done
-            self._started, self._drawn = now, -REDRAW_SECONDS
-        is_last = event.done >= event.total
-        is_due = now - self._drawn >= REDRAW_SECONDS and now - self._started >= DELAY_SECONDS
-        if not (is_due or (is_last and self._length)):
-            return
-        other = ProgressBar._drawing() if ProgressBar._drawing is not None else None
-        if other is not None and other is not self:
-            return
-        ProgressBar._drawing = weakref.ref(self)
-        self._draw(self._line(event, now - self._started))
-        self._drawn = now
-        if is_last:
-            self.finish_line()
-            self._stage = None
-
-    def finish_line(self) -> None:
-        """Leave the line as it is, and go to the next one."""
-        if self._length:
-            self._write("\n")
-            self._length = 0
-            ProgressBar._drawing = None
-
-    def _line(self, event: ProgressEvent, seconds: float) -> str:
-        share = min(event.done / event.total, 1.0) if event.total else 1.0
-        full = round(BAR_CHARACTERS * share)
-        bar = "━" * full + "─" * (BAR_CHARACTERS - full)
-        text = f"{event.stage} {bar} {event.done:,} of {event.total:,} {event.unit}"
-        n_new = event.done - self._first
+            self.close()
+            self._start(event)
+        self._bar.total = event.total
+        self._bar.update(event.done - self._bar.n)
         if event.done >= event.total:
-            return f"{text}, {_minutes(seconds)}"
-        return f"{text}, {_minutes(seconds / n_new * (event.total - event.done))} left" if n_new > 0 else text
+            self.close()
 
-    def _draw(self, line: str) -> None:
-        columns = shutil.get_terminal_size().columns
-        shown = line if len(line) < columns else f"{line[: max(columns - 2, 1)]}…"
-        # Spaces over what was longer.
-        self._write(f"\r{shown}{' ' * (self._length - len(shown))}")
-        self._length = len(shown)
+    def close(self) -> None:
+        """Leave the line as it is, and go to the next one."""
+        if self._bar is not None:
+            if not self._bar.disable:
+                ProgressBar._open = None
+            self._bar.close()
+            self._stage = self._bar = None
 
-    def _write(self, text: str) -> None:
-        encoding = getattr(self.stream, "encoding", None) or "utf-8"
-        try:
-            text.encode(encoding)
-        except UnicodeEncodeError:
-            text = text.translate({ord("━"): "#", ord("─"): "-", ord("…"): "."})
-            text = text.encode(encoding, "replace").decode(encoding)
-        try:
-            self.stream.write(text)
-            self.stream.flush()
-        except (OSError, ValueError):  # the terminal is gone, which is no reason to stop computing
-            self._length = 0
+    def _start(self, event: ProgressEvent) -> None:
+        from tqdm import tqdm
 
+        class Bar(tqdm):  # type: ignore[misc]
+            monitor_interval = 0  # no thread: every update looks at the clock
 
-def _minutes(seconds: float) -> str:
-    """Return a time as minutes and seconds, or with hours.
-
-    >>> _minutes(75), _minutes(3675)
-    ('1:15', '1:01:15')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        other = ProgressBar._open() if ProgressBar._open is not None else None
+        self._stage = event.stage
+        self._bar = Bar(
+            desc=event.stage,
+            total=event.total,
+            initial=event.done,
+            unit=f" {event.unit}",
+            file=self.stream,
+            delay=DELAY_SECONDS,
+            miniters=1,
+            dynamic_ncols=True,
+            disable=other is not None,
+        )
+        if other is None:
+            ProgressBar._open = weakref.ref(self)

@@ -346,7 +346,7 @@ WORDS = ["<pad>", "<unk>"]
         ({"encoder": "words", "words": WORDS, "lower": True}, {"vectors": VECTORS[:2] + 1}),
         ({"encoder": "words", "words": WORDS, "lower": True}, {"vectors": VECTORS[:2].astype("f8")}),
         ({"encoder": "sentence", "model": None}, {}),
-        ({"encoder": "sentence", "model": 3, "fingerprint": "x", "changed": False}, {}),
+        ({"encoder": "sentence", "model": 3, "fingerprint": "x"}, {}),
         ({"encoder": "static", "model": None, "fingerprint": "x", "dimension": 0}, {}),
         ({"encoder": "remote", "url": 3, "fingerprint": "x"}, {}),
         ({"encoder": "remote", "link": "http://h/embed", "fingerprint": "x"}, {}),

@@ -105,7 +105,7 @@ def test_progress() -> None:
 
 
 def test_repr() -> None:
-    assert repr(FeatureEncoder(VECTORS)) == "FeatureEncoder(...)"
+    assert repr(FeatureEncoder(VECTORS)) == "FeatureEncoder()"
 
 
 def test_new_vectors_are_read_as_they_are() -> None:
@@ -121,7 +121,7 @@ def test_new_vectors_are_read_as_they_are() -> None:
         assert isinstance(one, DenseInputs)
         assert one.matrix.tobytes() == matrix[2].tobytes()
         assert len(made.read([])) == 0
-    assert repr(new) == "FeatureEncoder(dimension 4)"
+    assert repr(new) == "FeatureEncoder(dimension=4)"
 
 
 @pytest.mark.parametrize(

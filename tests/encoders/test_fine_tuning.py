@@ -15,12 +15,7 @@ from tiny_model import change_json, write_tiny_model
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FineTuningSettings, SentenceEncoder, VectorCache, fine_tune, fine_tuning
-from robusttc.encoders.fine_tuning import (
-    collect_texts,
-    contrastive_loss,
-    draw_batch,
-)
-from robusttc.encoders.trainable_model import TrainableModel
+from robusttc.encoders.fine_tuning import TrainableModel, collect_texts, contrastive_loss, draw_batch
 from robusttc.errors import DataError, DataWarning, UsageError
 from robusttc.progress import ProgressEvent
 from robusttc.random import numpy_generator

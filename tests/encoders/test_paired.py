@@ -77,5 +77,5 @@ def test_it_goes_to_disk_and_back() -> None:
 
 
 def test_word_numbers_cannot_be_paired() -> None:
-    with pytest.raises(UsageError, match="one vector per text can be paired"):
+    with pytest.raises(UsageError, match="does not return one vector per text; got CnnEncoder"):
         PairedEncoder(LengthEncoder(), CnnEncoder()).read(["a"])

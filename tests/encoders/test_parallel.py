@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import Encoder, FeatureEncoder, PairedEncoder, VectorCache, encode_with, parallel
+from robusttc.encoders import Encoder, FeatureEncoder, PairedEncoder, VectorCache, base, encode_with
 from robusttc.errors import DataError
 from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import ProgressEvent
@@ -54,8 +54,8 @@ class Backwards(Runner):
 def test_missing_vectors_are_computed_once_and_found_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "JOB_TEXTS", 4)
-    monkeypatch.setattr(parallel, "STEP_JOBS", 3)
+    monkeypatch.setattr(base, "JOB_TEXTS", 4)
+    monkeypatch.setattr(base, "STEP_JOBS", 3)
     encoder = Characters(VectorCache(tmp_path))
     tasks = TaskSet([Task("a", TEXTS, ["x", "y"] * 11 + ["x"])])
     encoder.prepare(TaskSet([tasks["a"].take(np.arange(3))]))
@@ -75,7 +75,10 @@ def test_missing_vectors_are_computed_once_and_found_later(
 
 def test_both_of_a_pair_are_encoded_and_others_have_nothing_to_do() -> None:
     first, second = (Characters(VectorCache.in_memory(), name) for name in ("one", "two"))
-    assert encode_with(Backwards(), PairedEncoder(first, second), iter(TEXTS)) == 46
+    events: list[ProgressEvent] = []
+    pair = PairedEncoder(first, second)
+    assert encode_with(Backwards(), pair, iter(TEXTS), progress=events.append) == 46
+    assert [(event.done, event.total) for event in events] == [(0, 46), (23, 46), (23, 46), (46, 46)]
     assert len(first.encoded) == len(second.encoded) == 23
     assert encode_with(Backwards(), FeatureEncoder({}), TEXTS) == 0
     assert encode_with(Backwards(), Characters(VectorCache.disabled()), TEXTS) == 0
@@ -84,4 +87,4 @@ def test_both_of_a_pair_are_encoded_and_others_have_nothing_to_do() -> None:
 def test_another_encoder_on_a_worker_is_refused() -> None:
     encoder = Characters(VectorCache.in_memory())
     with pytest.raises(DataError, match=r"not the one that the run began with.*'characters'.*'other'"):
-        parallel.encode_job((encoder, "other"), ["a"])
+        base.encode_job((encoder, "other"), ["a"])

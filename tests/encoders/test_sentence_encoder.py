@@ -339,7 +339,7 @@ def test_bad_device(tiny_folder: Path) -> None:
 
 
 def test_nothing_is_loaded_before_it_is_needed(own_cache: Path) -> None:
-    assert repr(SentenceEncoder("no/such-model")) == "SentenceEncoder('no/such-model')"
+    assert repr(SentenceEncoder("no/such-model")) == "SentenceEncoder(model='no/such-model')"
     assert repr(SentenceEncoder()) == "SentenceEncoder()"
     assert not own_cache.exists()
 

@@ -94,7 +94,10 @@ def test_nothing_can_be_changed_afterwards() -> None:
             "encoder: cnm",
             ["encoder cannot be used", "sentence, static, multilingual, both, cnn"],
         ),
-        ("encoder: cnn\ntune: encoder", ["only the encoder sentence can be tuned", "line 1", "line 2"]),
+        (
+            "encoder: cnn\ntune: encoder",
+            ["only the encoders sentence and both can be tuned", "line 1", "line 2"],
+        ),
         ("vectors: glove.txt", ["word vectors are for the encoder cnn"]),
         (
             "encoder: cnn\nmodel: minilm",

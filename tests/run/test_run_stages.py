@@ -78,7 +78,7 @@ def test_a_tuned_encoder_is_made_in_the_first_stage(monkeypatch: pytest.MonkeyPa
     tasks = load_tasks(tiny_run.good_tasks()).keep_private(["task 3"])
     with RunStore.create(tmp_path / "run", Identity({}, tasks.content_hashes, {})) as store:
         encoder = Stages(tmp_path / "run", store, Runner(), chosen).encode(tasks)
-    assert isinstance(encoder, SentenceEncoder)
+    assert isinstance(encoder.parts[0], SentenceEncoder)
     assert tuned == [tuple(f"task {number}" for number in (0, 1, 2, 4, 5))]
     estimator = make_multitask(chosen, encoder)
     assert estimator.tune == "encoder"

@@ -10,6 +10,8 @@ import pytest
 from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.encoders import (
     FeatureEncoder,
+    MultilingualEncoder,
+    PairedEncoder,
     SentenceEncoder,
     VectorCache,
     distinct_texts,
@@ -78,6 +80,17 @@ def test_sentences_in_the_cache_are_not_counted(tmp_path: Path) -> None:
     assert cost.n_texts_to_encode == len(left) < len(texts)
     again = estimate_cost(tasks.subset(["task 0", "task 1"]), encoder=SentenceEncoder(cache=cache))
     assert again.n_texts_to_encode <= cost.n_texts_to_encode
+
+
+def test_both_encoders_of_a_pair_are_timed() -> None:
+    tasks = make_tasks(4, n_rows=120)
+    first = SentenceEncoder(cache=VectorCache.in_memory())
+    second = MultilingualEncoder(cache=VectorCache.in_memory())
+    cost = estimate_cost(tasks, encoder=PairedEncoder(first, second))
+    texts = distinct_texts(tasks, ("train", "valid"))[0]
+    missing = [len(part.cache.find_missing(part.fingerprint, texts)) for part in (first, second)]
+    assert cost.n_texts_to_encode == max(missing) < len(texts)
+    assert cost.encoder == "sentence+multilingual"
 
 
 def test_what_cannot_be_measured_is_an_error() -> None:

@@ -46,7 +46,7 @@ from robusttc.baselines.base import (
 )
 from robusttc.clustering import cluster_points
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import Encoder, PreparedTasks
+from robusttc.encoders import DEFAULT_ENCODER, Encoder, PreparedTasks
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.params import Choice, Constraint, Integer, check_params
 from robusttc.progress import Progress, report
@@ -123,7 +123,7 @@ class AsapBaseline(TaskBaseline):
 
     n_clusters: int = 5
     _: KW_ONLY
-    encoder: str | Encoder = "sentence"
+    encoder: str | Encoder = DEFAULT_ENCODER
     penalty: float | str = AUTO
     within: float = 0.1
     mean_penalty: float = 0.1

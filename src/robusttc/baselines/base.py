@@ -20,7 +20,15 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import DenseInputs, Encoder, FrozenInputs, PreparedTasks, WordEncoder, make_encoder
+from robusttc.encoders import (
+    DEFAULT_ENCODER,
+    DenseInputs,
+    Encoder,
+    FrozenInputs,
+    PreparedTasks,
+    WordEncoder,
+    make_encoder,
+)
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
 from robusttc.models import multiply_rows
 from robusttc.params import Number
@@ -95,7 +103,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         The seed.
     """
 
-    encoder: str | Encoder = "sentence"
+    encoder: str | Encoder = DEFAULT_ENCODER
     _: KW_ONLY
     vectors: FilePath = None
     model: FilePath = None

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from robusttc.encoders import DEFAULT_ENCODER
+
 __all__ = [
     "ClusterModels",
     "Clusters",
@@ -46,7 +48,8 @@ Encoder = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Text encoder: sentence, static, multilingual, both, cnn or remote:URL.  [default: sentence]",
+        help="Text encoder: sentence, static, multilingual, both, cnn or remote:URL."
+        f"  [default: {DEFAULT_ENCODER}]",
     ),
 ]
 Vectors = Annotated[

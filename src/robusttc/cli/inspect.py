@@ -30,6 +30,7 @@ from robusttc.cli.reading import (
     read_aloud,
 )
 from robusttc.data import Inspection, LoadedTasks, ReadOptions, TaskSet, inspect_tasks
+from robusttc.encoders import DEFAULT_ENCODER
 from robusttc.errors import DataError, WordVectorsError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def inspect(
     no_cost: Annotated[
         bool, typer.Option("--no-cost", help="Do not estimate what measuring transfer would cost.")
     ] = False,
-    encoder: EncoderName = "sentence",
+    encoder: EncoderName = DEFAULT_ENCODER,
     vectors: VectorsFile = None,
     pairs: PairNumber = "auto",
     workers: Workers = 1,
@@ -86,7 +87,7 @@ def inspect(
         print_json({**as_document(loaded, inspection), "cost": cost})
         return
     console = output_console()
-    show_inspection(console, loaded, inspection, limit)
+    show_inspection(console, loaded, inspection, limit, encoder=encoder)
     if estimate is not None:
         found = estimate(loaded.tasks)
         say(console, "\n" + (found if isinstance(found, str) else found.describe()))

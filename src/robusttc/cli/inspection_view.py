@@ -11,6 +11,7 @@ from rich.text import Text
 
 from robusttc.cli.console import without_controls
 from robusttc.data import SPLITS, Inspection, LoadedTasks
+from robusttc.encoders import DEFAULT_ENCODER
 from robusttc.errors import quote
 from robusttc.formatting import count
 
@@ -19,8 +20,15 @@ __all__ = ["show_inspection"]
 MAX_EXAMPLES = 5
 
 
-def show_inspection(console: Console, loaded: LoadedTasks, inspection: Inspection, limit: int) -> None:
-    """Print the table of tasks, the totals, and what is worth mending."""
+def show_inspection(
+    console: Console,
+    loaded: LoadedTasks,
+    inspection: Inspection,
+    limit: int,
+    *,
+    encoder: str = DEFAULT_ENCODER,
+) -> None:
+    """Print the table of tasks, the totals, and what is worth fixing before they are read with an encoder."""
     show_tasks(console, inspection, limit)
     splits = ", ".join(f"{n_rows:,} {split}" for split, n_rows in inspection.rows_by_split.items() if n_rows)
     kind = "identical label sets" if inspection.same_label_sets else "different label sets"
@@ -32,7 +40,7 @@ def show_inspection(console: Console, loaded: LoadedTasks, inspection: Inspectio
     if loaded.n_skipped:
         say(console, f"Bad rows left out: {loaded.n_skipped:,}.")
 
-    findings = describe_findings(inspection)
+    findings = describe_findings(inspection, encoder)
     if not findings:
         say(console, "\nNothing found that is worth mending.")
         return
@@ -66,7 +74,7 @@ def show_tasks(console: Console, inspection: Inspection, limit: int) -> None:
         say(console, f"… and {len(inspection.tasks) - len(shown):,} more tasks (--limit 0 shows all)")
 
 
-def describe_findings(inspection: Inspection) -> list[tuple[str, Sequence[str]]]:
+def describe_findings(inspection: Inspection, encoder: str) -> list[tuple[str, Sequence[str]]]:
     """Give each finding as a title and its examples."""
     findings: list[tuple[str, Sequence[str]]] = []
     if conflicts := inspection.conflicting_texts:
@@ -129,7 +137,7 @@ def describe_findings(inspection: Inspection) -> list[tuple[str, Sequence[str]]]
         findings.append(
             (
                 f"{count(sum(found.n_long for found in long_texts), 'text')} probably longer than the 256 "
-                f"word pieces that the default encoder reads, in {count(len(long_texts), 'task')}: the rest "
+                f"word pieces that the sentence model reads, in {count(len(long_texts), 'task')}: the rest "
                 "of each is ignored",
                 [
                     f"{found.task}: {found.n_long:,}, up to {found.most_words:,} words, "
@@ -138,11 +146,12 @@ def describe_findings(inspection: Inspection) -> list[tuple[str, Sequence[str]]]
                 ],
             )
         )
-    if languages := inspection.other_languages:
+    if encoder != "multilingual" and (languages := inspection.other_languages):
+        trained = "half of the encoder both was" if encoder == "both" else f"the encoder {encoder} was"
         findings.append(
             (
-                f"{count(len(languages), 'task')} probably not in English, which the default encoder was "
-                "trained on: expect lower accuracy, or choose a multilingual model (--model)",
+                f"{count(len(languages), 'task')} probably not in English, which {trained} trained on: "
+                "--encoder multilingual is more accurate there",
                 [f"{found.task}: {found.language}, {quote(found.example)}" for found in languages],
             )
         )

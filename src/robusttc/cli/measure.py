@@ -37,6 +37,7 @@ from robusttc.cli.reading import (
 )
 from robusttc.cli.reliability_view import show_reliability
 from robusttc.data import ReadOptions
+from robusttc.encoders import DEFAULT_ENCODER
 from robusttc.errors import UsageError, quote
 from robusttc.formatting import command_line
 
@@ -49,7 +50,7 @@ __all__ = ["measure"]
 def measure(
     tasks: TasksPath,
     out: Annotated[Path, typer.Option(metavar="SCORES.csv", help="The file that gets the scores.")],
-    encoder: EncoderName = "sentence",
+    encoder: EncoderName = DEFAULT_ENCODER,
     vectors: VectorsFile = None,
     model: ModelName = None,
     pairs: PairNumber = "auto",

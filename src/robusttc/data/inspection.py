@@ -23,7 +23,7 @@ FEW_TRAINING_ROWS = 3
 MOST_TEXTS = 0.5
 TASKS_PER_BLOCK = 256
 
-# The default encoder reads 256 word pieces, 254 of them text; an English word is about 1.3 pieces.
+# MiniLM reads 256 word pieces, 254 of them text; an English word is about 1.3 pieces.
 MAX_ENCODED_WORDS = 190
 
 MIN_FUNCTION_WORDS = 20  # in a task, before its language is judged
@@ -87,7 +87,7 @@ class Leak:
 @dataclass(frozen=True)
 class LongTexts:
     task: str
-    n_long: int  # texts longer than the default encoder reads, estimated by their words
+    n_long: int  # texts longer than MiniLM reads, estimated by their words
     most_words: int
     example: str
 

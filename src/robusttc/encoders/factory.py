@@ -14,21 +14,23 @@ from robusttc.encoders.cnn import CnnEncoder, WordEncoder
 from robusttc.encoders.features import FeatureEncoder
 from robusttc.encoders.multilingual import MultilingualEncoder
 from robusttc.encoders.paired import PairedEncoder
-from robusttc.encoders.remote import OPTIONS, RemoteEncoder
+from robusttc.encoders.remote import RemoteEncoder
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.encoders.static import StaticEncoder
-from robusttc.errors import DataError, StoreError, UsageError, nearest_name, quote
+from robusttc.errors import DataError, StoreError, UsageError, quote, suggest
 from robusttc.params import Integer
 
-__all__ = ["ENCODER_NAMES", "load_encoder", "make_encoder"]
+__all__ = ["DEFAULT_ENCODER", "ENCODER_NAMES", "load_encoder", "make_encoder"]
 
 ENCODER_NAMES = ("sentence", "static", "multilingual", "both", "cnn")
+# The one default of all estimators, functions, settings and commands.
+DEFAULT_ENCODER = "both"
 REMOTE_PREFIX = "remote:"
 SAVED_NAMES = ("sentence", "static", "multilingual", "paired", "remote", "words", "features")
 
 
 def make_encoder(
-    encoder: str | Encoder = "sentence",
+    encoder: str | Encoder = DEFAULT_ENCODER,
     *,
     vectors: str | PathLike[str] | None = None,
     model: str | PathLike[str] | None = None,
@@ -39,8 +41,8 @@ def make_encoder(
     Parameters
     ----------
     encoder
-        ``sentence``, ``static``, ``multilingual``, ``both`` (sentence and multilingual vectors concatenated),
-        ``cnn``, ``remote:URL`` (an HTTP embedding service), or an `Encoder`.
+        ``both`` (the default: sentence and multilingual vectors concatenated), ``sentence``, ``static``,
+        ``multilingual``, ``cnn``, ``remote:URL`` (an HTTP embedding service), or an `Encoder`.
     vectors
         A file of word vectors, for ``cnn``.
     model
@@ -84,12 +86,11 @@ def make_encoder(
         return PairedEncoder(SentenceEncoder(model, device=device), MultilingualEncoder())
     if encoder.startswith(REMOTE_PREFIX):
         return RemoteEncoder(encoder.removeprefix(REMOTE_PREFIX), model=None if model is None else str(model))
-    nearest = nearest_name(encoder, ENCODER_NAMES)
     raise UsageError(
         "there is no such encoder",
         got=quote(encoder),
         expected=f"{', '.join(ENCODER_NAMES)} or {REMOTE_PREFIX}URL",
-        todo=f"did you mean {quote(nearest)}?" if nearest else None,
+        todo=suggest(encoder, ENCODER_NAMES),
     )
 
 
@@ -115,49 +116,43 @@ def load_encoder(
     Examples
     --------
     >>> load_encoder({"encoder": "features", "dimension": 3}, {})
-    FeatureEncoder(dimension 3)
+    FeatureEncoder(dimension=3)
     """
     name = settings.get("encoder") if isinstance(settings, Mapping) else None
     if name not in SAVED_NAMES:
         raise StoreError("the encoder is unknown", got=quote(name), expected=", ".join(SAVED_NAMES))
     if name == "paired":
-        return PairedEncoder(
-            *(
-                load_encoder(settings.get(place, {}), arrays_of(arrays, place), device=device)
-                for place in ("first", "second")
-            )
-        )
+        parts = []
+        for place in ("first", "second"):
+            start = f"{place}."
+            own = {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
+            parts.append(load_encoder(settings.get(place, {}), own, device=device))
+        return PairedEncoder(*parts)
     try:
         encoder = restore(settings, arrays, device)
+        expected = None if name in ("words", "features") else str(settings["fingerprint"])
     except (KeyError, TypeError, DataError, UsageError) as error:
         raise StoreError(
             "the description of the encoder is damaged", where=quote(name), got=f"{error}"
         ) from error
     if Integer(1).accepts(settings.get("dimension")):
         encoder._dimension = settings["dimension"]
-    if "fingerprint" in settings:
-        check_fingerprint(encoder, str(settings["fingerprint"]))
+    if expected is not None:
+        check_fingerprint(encoder, expected)
     return encoder
-
-
-def arrays_of(arrays: Mapping[str, NDArray[Any]], place: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the first or the second encoder of a pair."""
-    prefix = f"{place}."
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], device: str) -> Encoder:
     """Return the encoder that was described; what is missing or wrong raises errors of many kinds."""
     name = settings["encoder"]
     if name == "sentence":
-        delta = dict(arrays) if settings["changed"] else None
-        return SentenceEncoder(settings["model"], weight_delta=delta, device=device)
+        return SentenceEncoder(settings["model"], weight_delta=dict(arrays) or None, device=device)
     if name == "static":
         return StaticEncoder(settings["model"], dimension=settings["dimension"], device=device)
     if name == "multilingual":
         return MultilingualEncoder()
     if name == "remote":
-        return RemoteEncoder(**{option: settings[option] for option in OPTIONS})
+        return RemoteEncoder(**{option: settings[option] for option in RemoteEncoder._options})
     if name == "words":
         words, lower = settings["words"], settings["lower"]
         if not all(isinstance(word, str) for word in words) or not isinstance(lower, bool):

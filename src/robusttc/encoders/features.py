@@ -39,6 +39,7 @@ class FeatureEncoder(Encoder):
     """
 
     name = "features"
+    _options = ("dimension",)
 
     def __init__(self, features: Mapping[str, ArrayLike], *, dimension: int | None = None) -> None:
         if not isinstance(features, Mapping):
@@ -65,16 +66,15 @@ class FeatureEncoder(Encoder):
     def encode(self, texts: Any) -> NDArray[np.float32]:
         """Return vectors that are given in place of texts; refuse texts, and vectors of another length."""
         length = self._length()
-        if isinstance(texts, str) or (
-            isinstance(texts, Sequence) and any(isinstance(text, str) for text in texts)
-        ):
+        is_list = isinstance(texts, Sequence)
+        if is_list and any(isinstance(text, str) for text in (texts, *texts)):
             raise UsageError(
                 "this model was trained on ready-made vectors and cannot read texts",
                 got=quote(texts),
                 expected=f"an array of numbers of shape (rows, {length})",
                 todo="pass the vectors of the texts, made in the same way as those in training",
             )
-        if not isinstance(texts, np.ndarray) and len(texts) == 0:
+        if is_list and not texts:
             return np.zeros((0, length), dtype=np.float32)
         return to_floats(texts, length=length)
 
@@ -94,25 +94,22 @@ class FeatureEncoder(Encoder):
         """
         del splits
         report(progress, "features", 0, tasks.n_rows, "rows")
-        lacking = [task.name for task in tasks if task.name not in self.features]
-        if lacking:
-            raise DataError("the task has no feature vectors", where=f"task {quote(lacking[0])}")
-        arrays = {
-            task.name: to_floats(self.features[task.name], task=task.name, n_rows=len(task)) for task in tasks
-        }
-        dimensions = {array.shape[1]: name for name, array in arrays.items()}
+        arrays = []
+        for task in tasks:
+            where = f"task {quote(task.name)}"
+            if task.name not in self.features:
+                raise DataError("the task has no feature vectors", where=where)
+            arrays.append(to_floats(self.features[task.name], where=where, n_rows=len(task)))
+        dimensions = {array.shape[1]: name for name, array in zip(tasks.names, arrays, strict=True)}
         if len(dimensions) > 1:
             raise DataError(
                 "the tasks have vectors of different lengths",
                 got=" and ".join(f"{size:,} in task {quote(name)}" for size, name in dimensions.items()),
-                expected="one length for all tasks",
             )
-        ends = np.cumsum([0, *(len(array) for array in arrays.values())])
-        text_index = {
-            name: np.arange(start, end) for name, start, end in zip(arrays, ends[:-1], ends[1:], strict=True)
-        }
+        starts = np.cumsum([len(array) for array in arrays[:-1]])
+        text_index = dict(zip(tasks.names, np.split(np.arange(tasks.n_rows), starts), strict=True))
         report(progress, "features", tasks.n_rows, tasks.n_rows, "rows")
-        return PreparedTasks(DenseInputs(np.concatenate(list(arrays.values()))), text_index)
+        return PreparedTasks(DenseInputs(np.concatenate(arrays)), text_index)
 
     def for_new_texts(self, prepared: PreparedTasks) -> FeatureEncoder:
         """Return an encoder that checks new vectors; it has none of its own."""
@@ -127,40 +124,27 @@ class FeatureEncoder(Encoder):
             return int(self.dimension)
         if not self.features:
             raise UsageError("there are neither features nor a dimension")
-        name, array = next(iter(self.features.items()))
-        return int(to_floats(array, task=name).shape[1])
-
-    def __repr__(self) -> str:
-        return "FeatureEncoder(...)" if self.features else f"FeatureEncoder(dimension {self.dimension})"
+        return int(to_floats(next(iter(self.features.values()))).shape[1])
 
 
 def to_floats(
-    values: ArrayLike, *, task: str | None = None, n_rows: int | None = None, length: int | None = None
+    values: ArrayLike, *, where: str | None = None, n_rows: int | None = None, length: int | None = None
 ) -> NDArray[np.float32]:
     """Return a copy as a finite float32 matrix; a DataError says what is wrong with it."""
-    where = None if task is None else f"task {quote(task)}"
-    expected = f"numbers of shape ({n_rows or 'rows'}, {length or 'dimensions'})"
     try:
         array = np.asarray(values)
+        got = f"{array.dtype} of shape {array.shape}"
+        is_matrix = array.ndim == 2 and array.dtype.kind in "fiu"
     except ValueError as error:  # rows of different lengths
-        raise DataError(
-            "the vectors cannot be used", where=where, got=str(error), expected=expected
-        ) from error
-    is_matrix = array.ndim == 2 and array.dtype.kind in "fiu"
+        got, is_matrix = str(error), False
     if not is_matrix or n_rows not in (None, len(array)) or length not in (None, array.shape[1]):
-        raise DataError(
-            "the vectors cannot be used",
-            where=where,
-            got=f"{array.dtype} of shape {array.shape}",
-            expected=expected,
-        )
+        expected = f"numbers of shape ({n_rows or 'rows'}, {length or 'dimensions'})"
+        raise DataError("the vectors cannot be used", where=where, got=got, expected=expected)
     with np.errstate(over="ignore"):
         array = array.astype(np.float32)
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
-        row = f"row {int(np.flatnonzero(~finite)[0])}"
-        raise DataError(
-            "a vector has a number that is not finite, as a 32-bit number",
-            where=row if where is None else f"{where}, {row}",
-        )
+        row = f"row {int(finite.argmin())}"
+        place = row if where is None else f"{where}, {row}"
+        raise DataError("a vector has a number that is not finite, as a 32-bit number", where=place)
     return array

@@ -11,9 +11,10 @@ other tasks come again, and little on new ones.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 from robusttc.data import TaskSet
 from robusttc.encoders.cache import load_or_compute
 from robusttc.encoders.sentence import SentenceEncoder
-from robusttc.encoders.trainable_model import TrainableModel
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.files import encode_json
 from robusttc.params import Integer, Number, Settings, check_param
@@ -32,12 +32,18 @@ from robusttc.random import numpy_generator
 
 if TYPE_CHECKING:
     import torch
+    from tokenizers import Tokenizer
 
 __all__ = ["FineTuningSettings", "fine_tune"]
 
 WARM_UP = 0.1  # the share of the steps in which the learning rate rises
 TASK_POWER = 0.5  # the probability of a task is proportional to this power of its number of texts
 MAX_TOKENS = 64  # longer texts are truncated, in training only
+# Above this size the outputs of the frozen layers are not cached, and these layers run in every step.
+CACHED_BYTES = 1_500_000_000
+TOKENS_AT_ONCE = 2_048
+# Texts on which packed rows must reproduce the vectors of the model: short, upper case, and truncated.
+PROBES = ("ok", "Where is MY parcel?", "please tell me more about it " * 80)
 
 LabelTexts = Callable[[str], str | None]
 
@@ -139,28 +145,21 @@ def fine_tune(
         raise UsageError("only a sentence encoder can be fine-tuned", got=quote(encoder))
     check_param("seed", seed, Integer(0))
     collected = collect_texts(tasks, label_texts)
-    key = run_key(encoder, collected, settings, seed)
+    # Everything that the weights depend on.
+    identity = {
+        "version": 2,
+        "encoder": encoder.fingerprint,
+        "tasks": [[task.task, task.texts, task.names] for task in collected],
+        "settings": settings.fingerprint,
+        "seed": int(seed),
+    }
     trained = load_or_compute(
         "tuned",
-        key,
+        hashlib.sha256(encode_json(identity).encode()).hexdigest(),
         lambda: train(encoder.load(), collected, settings=settings, seed=seed, progress=progress),
     )
     delta = {**(encoder.weight_delta or {}), **trained}
     return SentenceEncoder(encoder.model, weight_delta=delta, cache=encoder.cache, device=encoder.device)
-
-
-def run_key(
-    encoder: SentenceEncoder, tasks: Sequence[LabelledTexts], settings: FineTuningSettings, seed: int
-) -> str:
-    """Hash everything that the weights depend on."""
-    parts = {
-        "version": 2,
-        "encoder": encoder.fingerprint,
-        "tasks": [[task.task, task.texts, task.names] for task in tasks],
-        "settings": settings.fingerprint,
-        "seed": int(seed),
-    }
-    return hashlib.sha256(encode_json(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +197,14 @@ def collect_texts(tasks: TaskSet, label_texts: LabelTexts | None = None) -> list
         for text, codes in labels_of.items():
             if len(codes) == 1:
                 texts_of.setdefault(codes.pop(), []).append(text)
-        name_of = {
-            code: None if label_texts is None else label_texts(task.label_names[code])
+        named = [
+            (tuple(texts_of[code]), label_texts(task.label_names[code]) if label_texts is not None else None)
             for code in sorted(texts_of)
-        }
-        kept = [code for code in name_of if len(texts_of[code]) + (name_of[code] is not None) > 1]
+        ]
+        kept = [(texts, name) for texts, name in named if len(texts) + (name is not None) > 1]
         if len(kept) > 1:
-            texts = tuple(tuple(texts_of[code]) for code in kept)
-            collected.append(LabelledTexts(task.name, texts, tuple(name_of[code] for code in kept)))
+            texts, names = zip(*kept, strict=True)
+            collected.append(LabelledTexts(task.name, texts, names))
     if not collected:
         raise DataError(
             "no task has enough texts for fine-tuning",
@@ -231,12 +230,11 @@ def draw_batch(
     labels = generator.permutation(len(task.texts))[: settings.labels_per_batch]
     for code, label in enumerate(labels.tolist()):
         rows = generator.permutation(len(task.texts[label]))[: settings.texts_per_label]
-        chosen = [task.texts[label][row] for row in rows.tolist()]
+        texts += [task.texts[label][row] for row in rows.tolist()]
         name = task.names[label]
         if name is not None:
-            chosen.append(name)
-        texts += chosen
-        codes += [code] * len(chosen)
+            texts.append(name)
+        codes += [code] * (len(texts) - len(codes))
     return Batch(task.task, texts, codes)
 
 
@@ -307,3 +305,162 @@ def contrastive_loss(vectors: torch.Tensor, codes: torch.Tensor, *, temperature:
     n_same = same.sum(dim=1)
     per_text = -log_share.masked_fill(~same, 0.0).sum(dim=1) / n_same.clamp(min=1)
     return per_text.sum() / (n_same > 0).sum().clamp(min=1)
+
+
+class TrainableModel:
+    """A copy of a sentence model that computes vectors with gradients, without dropout.
+
+    On a CPU, a BERT runs on packed rows: the tokens of all texts are stacked in one matrix, so no padding
+    goes through the matrix products, and only attention has a padded view. That halves the time of a step.
+    Other models, and a BERT that pools or computes differently, run their own forward pass. `parameters` are
+    the trained tensors, by their names in the transformer.
+    """
+
+    def __init__(self, model: Any, *, trained_layers: int, max_tokens: int) -> None:
+        self.device = model.device
+        self.transformer: Any = copy.deepcopy(model).requires_grad_(False)
+        self.bert: Any = getattr(self.transformer[0], "auto_model", None)
+        layers = getattr(getattr(self.bert, "encoder", None), "layer", None)
+        if layers is None:
+            raise UsageError(
+                "the layers of this sentence model are not known, so it cannot be fine-tuned",
+                got=type(self.bert).__name__,
+                expected="a model with encoder.layer, as BERT, RoBERTa and MPNet have it",
+            )
+        check_param("trained_layers", trained_layers, Integer(1, len(layers)))
+        self.frozen, self.trained = layers[:-trained_layers], layers[-trained_layers:]
+        self.parameters = {
+            f"encoder.layer.{number}.{name}": value.requires_grad_(True)
+            for number, layer in enumerate(self.trained, len(self.frozen))
+            for name, value in layer.named_parameters()
+        }
+        self.transformer.max_seq_length = min(max_tokens, self.transformer.max_seq_length or max_tokens)
+        default = self.transformer.default_prompt_name
+        self.prompt: str = self.transformer.prompts[default] if default else ""
+        self._states: dict[tuple[int, ...], torch.Tensor] = {}
+        self.tokenizer = self._make_tokenizer()
+        if self.tokenizer is not None:
+            own = self.transformer.encode(list(PROBES), normalize_embeddings=True, show_progress_bar=False)
+            packed = self.encode(PROBES).detach().numpy()
+            if packed.shape != own.shape or not np.allclose(packed, own, atol=1e-4):
+                self.tokenizer = None
+
+    def _make_tokenizer(self) -> Tokenizer | None:
+        """Return a tokenizer that does not pad, if the model may run on packed rows."""
+        from tokenizers import Tokenizer
+
+        fast = getattr(self.transformer.tokenizer, "backend_tokenizer", None)
+        is_bert = type(self.bert).__name__ == "BertModel" and str(self.bert.dtype) == "torch.float32"
+        if fast is None or not is_bert or self.device.type != "cpu":
+            return None
+        tokenizer = Tokenizer.from_str(fast.to_str())
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.transformer.max_seq_length)
+        return tokenizer
+
+    def encode(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return vectors of length 1, with gradients."""
+        import torch
+
+        if self.tokenizer is None:
+            # Older versions of the library have the method under its other name.
+            tokenize = getattr(self.transformer, "preprocess", None) or self.transformer.tokenize
+            features = {
+                name: value.to(self.device) if isinstance(value, torch.Tensor) else value
+                for name, value in tokenize([self.prompt + text for text in texts]).items()
+            }
+            kind = self.device.type
+            with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
+                vectors = self.transformer(features)["sentence_embedding"].float()
+        else:
+            rows = self._tokenize(texts)
+            packing = Packing([len(row) for row in rows])
+            if all(row in self._states for row in rows):
+                states = torch.cat([self._states[row] for row in rows])
+            else:
+                states = self._run_frozen(rows, packing)
+            vectors = packing.means @ run_layers(self.trained, states, packing)
+        return torch.nn.functional.normalize(vectors)
+
+    def cache_frozen_states(
+        self, texts: Iterable[str], *, max_bytes: int = CACHED_BYTES, progress: Progress | None = None
+    ) -> bool:
+        """Run all texts through the frozen layers once, if the result fits; return whether it did.
+
+        Rounding depends on the other rows of a batch, so the batches depend on the set of texts alone.
+        """
+        import torch
+
+        if self.tokenizer is None:
+            return False
+        rows = sorted(set(self._tokenize(sorted(texts))), key=lambda row: (-len(row), row))
+        if 4 * self.bert.config.hidden_size * sum(map(len, rows)) > max_bytes:
+            return False
+        start = 0
+        while start < len(rows):
+            batch = rows[start : start + max(1, TOKENS_AT_ONCE // len(rows[start]))]
+            lengths = [len(row) for row in batch]
+            states = self._run_frozen(batch, Packing(lengths))
+            self._states.update(zip(batch, torch.split(states, lengths), strict=True))
+            start += len(batch)
+            report(progress, "frozen layers", start, len(rows), "texts")
+        return True
+
+    def _tokenize(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        assert self.tokenizer is not None  # noqa: S101 - only packed rows come here
+        found = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
+        return [tuple(encoding.ids) for encoding in found]
+
+    def _run_frozen(self, rows: Sequence[tuple[int, ...]], packing: Packing) -> torch.Tensor:
+        """Return the outputs of the embeddings and the frozen layers, one row per token."""
+        import torch
+
+        embeddings = self.bert.embeddings
+        with torch.no_grad():
+            x = embeddings.word_embeddings.weight[torch.tensor([token for row in rows for token in row])]
+            x += embeddings.position_embeddings.weight[packing.positions]
+            x = embeddings.LayerNorm(x + embeddings.token_type_embeddings.weight[0])
+            return run_layers(self.frozen, x, packing)
+
+
+class Packing:
+    """The positions of the tokens of several texts in one matrix with a row per token."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        import torch
+
+        counts = np.asarray(lengths)
+        starts = np.cumsum(counts) - counts
+        text_of_token = np.repeat(np.arange(len(counts)), counts)
+        tokens = np.arange(len(text_of_token))
+        columns = np.arange(counts.max())
+        is_token = columns < counts[:, None]
+        means = np.zeros((len(counts), len(tokens)), dtype=np.float32)
+        means[text_of_token, tokens] = 1 / counts[text_of_token]
+        # (tokens,): the position of each token in its text.
+        self.positions = torch.from_numpy(tokens - starts[text_of_token])
+        # (texts, longest): the row of each cell of the padded view, 0 where there is none.
+        self.padded = torch.from_numpy(np.where(is_token, starts[:, None] + columns, 0))
+        self.is_token = torch.from_numpy(is_token)
+        # (texts, tokens): averages tokens; unlike sums by index, independent of the order of threads.
+        self.means = torch.from_numpy(means)
+
+
+def run_layers(layers: Any, x: torch.Tensor, packing: Packing) -> torch.Tensor:
+    """Run packed rows through layers of a BERT, with the arithmetic of transformers."""
+    from torch.nn import functional
+
+    mask = packing.is_token[:, None, None, :]
+    for layer in layers:
+        inner = layer.attention.self
+        shape = (*packing.padded.shape, inner.num_attention_heads, inner.attention_head_size)
+        query, key, value = (
+            part(x)[packing.padded].view(shape).transpose(1, 2)
+            for part in (inner.query, inner.key, inner.value)
+        )
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        attended = attended.transpose(1, 2).flatten(2)[packing.is_token]
+        x = layer.attention.output.LayerNorm(layer.attention.output.dense(attended) + x)
+        wide = functional.gelu(layer.intermediate.dense(x))
+        x = layer.output.LayerNorm(layer.output.dense(wide) + x)
+    return x

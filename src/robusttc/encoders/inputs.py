@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ from robusttc.data import TaskSet, TokenArray, Vocabulary
 from robusttc.errors import DataError, UnknownTaskError, UsageError
 
 __all__ = ["DenseInputs", "FrozenInputs", "PreparedTasks", "WordInputs", "distinct_texts"]
+
+Inputs = TypeVar("Inputs", "DenseInputs", "WordInputs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +43,7 @@ class DenseInputs:
 
     def take(self, rows: ArrayLike) -> DenseInputs:
         """Return a copy of the given rows, in the given order."""
-        taken = object.__new__(DenseInputs)  # the numbers have been checked
-        object.__setattr__(taken, "matrix", self.matrix[check_rows(rows, len(self))])
-        return taken
+        return make_unchecked(DenseInputs, matrix=self.matrix[check_rows(rows, len(self))])
 
     def __repr__(self) -> str:
         return f"DenseInputs({len(self):,} items, dimension {self.dimension})"
@@ -86,12 +86,8 @@ class WordInputs:
         ids = self.tokens.ids
         wrong = ids[(ids < 0) | (ids >= len(vectors))]
         if len(wrong):
-            raise UsageError(
-                "a word number has no vector",
-                got=f"word {wrong[0]:,}",
-                expected=f"numbers from 0 to {len(vectors) - 1:,}",
-                todo="take the vectors of the vocabulary that made the tokens",
-            )
+            expected = f"numbers from 0 to {len(vectors) - 1:,}"
+            raise UsageError("a word number has no vector", got=f"word {wrong[0]:,}", expected=expected)
 
     @property
     def dimension(self) -> int:
@@ -108,12 +104,8 @@ class WordInputs:
 
     def take(self, rows: ArrayLike) -> WordInputs:
         """Return a copy of the word numbers of the given rows, in the given order; vectors are shared."""
-        # Checking the vectors of all words again for every task would cost more than training.
-        taken = object.__new__(WordInputs)
-        object.__setattr__(taken, "tokens", self.tokens.take(check_rows(rows, len(self))))
-        object.__setattr__(taken, "vectors", self.vectors)
-        object.__setattr__(taken, "vocabulary", self.vocabulary)
-        return taken
+        tokens = self.tokens.take(check_rows(rows, len(self)))
+        return make_unchecked(WordInputs, tokens=tokens, vectors=self.vectors, vocabulary=self.vocabulary)
 
     def __repr__(self) -> str:
         return f"WordInputs({len(self):,} items, {self.n_words:,} words, dimension {self.dimension})"
@@ -176,6 +168,14 @@ def distinct_texts(
     return texts, text_index
 
 
+def make_unchecked(kind: type[Inputs], **fields: object) -> Inputs:
+    """Return inputs made of checked ones: checking all vectors for every task would outlast its training."""
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
 def check_matrix(what: str, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Refuse what is not a finite float32 matrix; return it C-contiguous."""
     dtype: Any = getattr(matrix, "dtype", type(matrix).__name__)
@@ -185,21 +185,17 @@ def check_matrix(what: str, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
             f"{what} are not a matrix of 32-bit floats",
             got=f"{dtype} of shape {shape}",
             expected="a float32 array of shape (items, dimensions), with at least one dimension",
-            todo="convert them with np.asarray(matrix, dtype=np.float32)",
         )
     finite = np.isfinite(matrix)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
-        raise DataError(
-            f"{what} have a number that is not finite",
-            where=f"row {row:,}, column {column:,}",
-            got=str(matrix[row, column]),
-        )
+        place = f"row {row:,}, column {column:,}"
+        raise DataError(f"{what} have a number that is not finite", where=place, got=str(matrix[row, column]))
     return np.ascontiguousarray(matrix)
 
 
 def check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
-    """Return row numbers as an array; refuse those out of range."""
+    """Return row numbers as an array; refuse those out of range, among them the -1 of rows not encoded."""
     chosen = np.asarray(rows)
     if chosen.size == 0:
         return np.zeros(0, dtype=np.int64)

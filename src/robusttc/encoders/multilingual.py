@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.base import Encoder
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import find_package_folder, hash_file
 from robusttc.errors import DataError
@@ -48,6 +48,7 @@ class MultilingualEncoder(Encoder):
     """
 
     name = "multilingual"
+    _options = ()
     cache: VectorCache
 
     def __init__(self, *, cache: VectorCache | None = None) -> None:
@@ -65,14 +66,6 @@ class MultilingualEncoder(Encoder):
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, one per row."""
         return np.asarray(load_model().encode([text[:MAX_CHARACTERS] for text in texts]), dtype=np.float32)
-
-    def describe(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the fingerprint and the length of the vectors."""
-        settings = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
-        return settings, {}
-
-    def __repr__(self) -> str:
-        return "MultilingualEncoder()"
 
 
 def find_resources() -> Path:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
-from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.base import Arrays, Encoder, require_vectors
 from robusttc.encoders.inputs import DenseInputs, FrozenInputs, PreparedTasks
-from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress
 
 __all__ = ["PairedEncoder"]
@@ -50,29 +49,25 @@ class PairedEncoder(Encoder):
         return hashlib.sha256(both.encode()).hexdigest()
 
     @property
-    def keeps_vectors(self) -> bool:
-        """Whether one of the two keeps its vectors."""
-        return self.first.keeps_vectors or self.second.keeps_vectors
+    def parts(self) -> tuple[Encoder, ...]:
+        """The two, or the parts that they themselves have."""
+        return (*self.first.parts, *self.second.parts)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of both, concatenated."""
-        return self._join(self.first._inputs(texts), self.second._inputs(texts)).matrix
+        return np.hstack([self.first._vectors(texts), self.second._vectors(texts)])
 
     def encode_cached(
         self, texts: Sequence[str], *, keep: bool = True, progress: Progress | None = None
     ) -> DenseInputs:
         """Encode texts with both; each looks into its own cache."""
-        return self._join(
-            self.first.encode_cached(texts, keep=keep, progress=progress),
-            self.second.encode_cached(texts, keep=keep, progress=progress),
-        )
+        return self._join(*(part.encode_cached(texts, keep=keep, progress=progress) for part in self._both()))
 
     def prepare(
         self, tasks: TaskSet, *, splits: Sequence[str] | None = None, progress: Progress | None = None
     ) -> PreparedTasks:
         """Encode the rows of all tasks with both."""
-        first = self.first.prepare(tasks, splits=splits, progress=progress)
-        second = self.second.prepare(tasks, splits=splits, progress=progress)
+        first, second = (part.prepare(tasks, splits=splits, progress=progress) for part in self._both())
         # The two may number texts differently: an entry of the result is a pair of their indices.
         names = list(first.text_index)
         pairs = np.stack(
@@ -90,18 +85,17 @@ class PairedEncoder(Encoder):
         """Return the descriptions of both."""
         settings: dict[str, Any] = {"encoder": "paired"}
         arrays: Arrays = {}
-        for place, encoder in (("first", self.first), ("second", self.second)):
+        for place, encoder in zip(("first", "second"), self._both(), strict=True):
             settings[place], own = encoder.describe()
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
         return settings, arrays
 
+    def _both(self) -> tuple[Encoder, Encoder]:
+        return self.first, self.second
+
     def _join(self, first: FrozenInputs, second: FrozenInputs) -> DenseInputs:
-        if not isinstance(first, DenseInputs) or not isinstance(second, DenseInputs):
-            raise UsageError(
-                "only encoders that return one vector per text can be paired",
-                got=f"{quote(self.first)} and {quote(self.second)}",
-            )
-        return DenseInputs(np.hstack([first.matrix, second.matrix]))
+        matrices = require_vectors(self.first, first), require_vectors(self.second, second)
+        return DenseInputs(np.hstack(matrices))
 
     def __repr__(self) -> str:
         return f"PairedEncoder({self.first!r}, {self.second!r})"

@@ -21,24 +21,17 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.base import Encoder
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.errors import UsageError, WorkError, quote
-from robusttc.params import Constraint, Integer, Number, check_params
+from robusttc.params import Integer, Number, check_param
 from robusttc.version import __version__
 
-__all__ = ["OPTIONS", "RemoteEncoder"]
+__all__ = ["RemoteEncoder"]
 
 KEY_VARIABLE = "ROBUSTTC_EMBEDDING_KEY"
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 MAX_RESPONSE_BYTES = 2**28
-# What describes an encoder, and makes it again.
-OPTIONS = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
-CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
-    "batch_size": (Integer(1),),
-    "timeout_s": (Number(0, excludes=("low",)),),
-    "n_retries": (Integer(0),),
-}
 
 
 class RemoteEncoder(Encoder):
@@ -75,10 +68,11 @@ class RemoteEncoder(Encoder):
     Examples
     --------
     >>> RemoteEncoder("http://localhost:8080/embed")
-    RemoteEncoder('http://localhost:8080/embed')
+    RemoteEncoder(url='http://localhost:8080/embed')
     """
 
     name = "remote"
+    _options = ("url", "model", "version", "key_variable", "batch_size", "timeout_s", "n_retries")
     cache: VectorCache
 
     def __init__(
@@ -93,8 +87,9 @@ class RemoteEncoder(Encoder):
         n_retries: int = 4,
         cache: VectorCache | None = None,
     ) -> None:
-        numbers = {"batch_size": batch_size, "timeout_s": timeout_s, "n_retries": n_retries}
-        check_params(numbers, CONSTRAINTS)
+        check_param("batch_size", batch_size, Integer(1))
+        check_param("timeout_s", timeout_s, Number(0, excludes=("low",)))
+        check_param("n_retries", n_retries, Integer(0))
         self.url, self.is_tei = check_url(url)
         self.model = model
         self.version = version
@@ -124,11 +119,8 @@ class RemoteEncoder(Encoder):
     def _encode_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         # OpenAI's service refuses an empty text.
         inputs = [text or " " for text in texts]
-        body: dict[str, Any] = (
-            {"inputs": inputs, "truncate": True}
-            if self.is_tei
-            else {"input": inputs, "encoding_format": "float"}
-        )
+        openai, tei = {"input": inputs, "encoding_format": "float"}, {"inputs": inputs, "truncate": True}
+        body: dict[str, Any] = tei if self.is_tei else openai
         if self.model is not None:
             body["model"] = self.model
         answer = self._post(json.dumps(body).encode())
@@ -194,14 +186,6 @@ class RemoteEncoder(Encoder):
     def _without_key(self, text: str) -> str:
         key = os.environ.get(self.key_variable)
         return text.replace(key, "***") if key else text
-
-    def describe(self) -> tuple[dict[str, Any], Arrays]:
-        """Return where the service is and how it is called; never the key."""
-        settings = {"encoder": self.name, "fingerprint": self.fingerprint, "dimension": self._dimension}
-        return {**settings, **{option: getattr(self, option) for option in OPTIONS}}, {}
-
-    def __repr__(self) -> str:
-        return f"RemoteEncoder({self.url!r}{'' if self.model is None else f', model={self.model!r}'})"
 
 
 class NoRedirects(HTTPRedirectHandler):

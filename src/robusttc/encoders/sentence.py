@@ -19,12 +19,17 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Arrays, Encoder, resolve_device
+from robusttc.encoders.base import Arrays, Encoder
 from robusttc.encoders.cache import VectorCache, default_cache
-from robusttc.encoders.model_folder import check_model_folder, find_model_folder, hash_model_folder
-from robusttc.errors import DataError, quote
+from robusttc.encoders.model_folder import (
+    check_model_folder,
+    find_model_folder,
+    hash_model_folder,
+    model_name,
+)
+from robusttc.errors import DataError, UsageError, quote, suggest
 
-__all__ = ["SentenceEncoder"]
+__all__ = ["SentenceEncoder", "resolve_device"]
 
 # Tokens that go through the model together: on a CPU more save nothing, on a GPU few leave it idle.
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 32_768, "mps": 16_384}
@@ -63,6 +68,7 @@ class SentenceEncoder(Encoder):
     """
 
     name = "sentence"
+    _options = ("model",)
     cache: VectorCache
     _model: Any = None
 
@@ -74,7 +80,7 @@ class SentenceEncoder(Encoder):
         cache: VectorCache | None = None,
         device: str = "auto",
     ) -> None:
-        self.model = model if model is None or isinstance(model, str) else Path(model)
+        self.model = model_name(model)
         self.weight_delta = weight_delta
         self.device = device
         self.cache = default_cache() if cache is None else cache
@@ -134,27 +140,18 @@ class SentenceEncoder(Encoder):
             size = max(1, BATCH_TOKENS[model.device.type] // length)
             for start in range(0, len(by_length[length]), size):
                 batch = by_length[length][start : start + size]
-                vector_of.update(
-                    zip(batch, run_model(model, [texts[number] for number in batch]), strict=True)
-                )
+                vectors = run_model(model, [texts[number] for number in batch])
+                vector_of.update(zip(batch, vectors, strict=True))
         return np.stack([vector_of[first_of[row]] for row in tokens])
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model's name and fingerprint, and the changed weights."""
-        settings = {
-            "encoder": self.name,
-            "model": None if self.model is None else str(self.model),
-            "fingerprint": self.fingerprint,
-            "dimension": self._dimension,
-            "changed": self.weight_delta is not None,
-        }
-        return settings, dict(self.weight_delta or {})
+        return super().describe()[0], dict(self.weight_delta or {})
 
     def __repr__(self) -> str:
-        parts = [] if self.model is None else [repr(str(self.model))]
-        if self.weight_delta is not None:
-            parts.append(f"weight_delta=<{len(self.weight_delta)} arrays>")
-        return f"SentenceEncoder({', '.join(parts)})"
+        changed = f"weight_delta=<{len(self.weight_delta)} arrays>" if self.weight_delta else ""
+        model = "" if self.model is None else f"model={self.model!r}"
+        return f"SentenceEncoder({', '.join(filter(None, (model, changed)))})"
 
 
 def tokenize(model: Any, texts: Sequence[str]) -> Sequence[tuple[int, ...] | str]:
@@ -201,8 +198,7 @@ def load_model(folder: Path, device: str, delta: WeightDelta | None) -> Any:
         raise DataError(
             "the file of the model's weights is not complete",
             where=str(folder),
-            got=f"no {quote(missing[0])}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
-            todo="download or install the model again",
+            got=f"no {quote(missing[0])}",
         )
     if delta:
         apply_weight_delta(model[0].auto_model, delta, where=str(folder))
@@ -219,15 +215,12 @@ def find_missing_weights(model: Any, folder: Path) -> list[str]:
     found: set[str] = set()
     for path in folder.rglob("*.safetensors"):
         with safe_open(path, framework="numpy") as file:
-            # Files of the oldest models have other names for the weights of a normalisation.
-            names = list(file.keys())
+            # Files of the oldest models have other names, and there may be a prefix.
+            names = [name.removeprefix("bert.") for name in file.keys()]  # noqa: SIM118 - not a dict
             found |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in names}
-    # A head that mean pooling does not use may be missing; a prefix may be in front.
-    return [
-        name
-        for name, _ in bert.named_parameters()
-        if not name.startswith("pooler.") and name not in found and f"bert.{name}" not in found
-    ]
+    # A head that mean pooling does not use may be missing.
+    names = [name for name, _ in bert.named_parameters() if not name.startswith("pooler.")]
+    return [name for name in names if name not in found]
 
 
 def hash_weight_delta(delta: WeightDelta) -> str:
@@ -260,7 +253,6 @@ def apply_weight_delta(transformer: Any, delta: WeightDelta, *, where: str) -> N
                 where=where,
                 got=f"{quote(name)} of shape {values.shape}",
                 expected="a tensor of the model" if shape is None else f"finite numbers of shape {shape}",
-                todo="pass the model that was fine-tuned",
             )
         with torch.no_grad():
             parameters[name].copy_(torch.from_numpy(values))
@@ -279,3 +271,33 @@ def silence_progress_bars() -> Iterator[None]:
     finally:
         if was_on:
             logging.enable_progress_bar()
+
+
+def resolve_device(device: str) -> str:
+    """Return an available device, ``cpu``, ``cuda:N`` or ``mps``; ``auto`` takes a GPU if there is one.
+
+    Raises
+    ------
+    UsageError
+        If there is no such device; the message lists those that there are.
+    """
+    if device == "cpu":
+        return device  # without importing torch
+    available = find_devices()
+    wanted = {"auto": available[0], "cuda": "cuda:0"}.get(str(device), device)
+    if wanted not in available:
+        raise UsageError(
+            "the device is not available",
+            got=quote(device),
+            expected=f"auto or one of {', '.join(available)}",
+            todo=suggest(device, {"auto", "cuda", *available} - {str(device)}),
+        )
+    return wanted
+
+
+def find_devices() -> list[str]:
+    """Return the devices that torch can use, the best first."""
+    import torch
+
+    gpus = [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    return [*gpus, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]

@@ -13,16 +13,15 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.base import Encoder
 from robusttc.encoders.cache import load_or_compute
 from robusttc.encoders.cnn import project
-from robusttc.encoders.model_folder import find_model_folder, read_tokenizer
+from robusttc.encoders.model_folder import find_model_folder, model_name, read_tokenizer
 from robusttc.encoders.sentence import SentenceEncoder
 from robusttc.errors import UsageError, quote
 from robusttc.params import Integer, check_param
@@ -58,13 +57,14 @@ class StaticEncoder(Encoder):
     """
 
     name = "static"
+    _options = ("model", "dimension")
     _tokenizer: Any = None
 
     def __init__(
         self, model: str | PathLike[str] | None = None, *, dimension: int = 256, device: str = "auto"
     ) -> None:
         check_param("dimension", dimension, Integer(1))
-        self.model = model if model is None or isinstance(model, str) else Path(model)
+        self.model = model_name(model)
         self.dimension = int(dimension)
         self.device = device
 
@@ -103,20 +103,6 @@ class StaticEncoder(Encoder):
             )
             _tables[self.fingerprint] = arrays["table"]
         return _tables[self.fingerprint]
-
-    def describe(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the name of the model, the dimension and the fingerprint; the table is made again."""
-        settings = {
-            "encoder": self.name,
-            "model": None if self.model is None else str(self.model),
-            "dimension": self.dimension,
-            "fingerprint": self.fingerprint,
-        }
-        return settings, {}
-
-    def __repr__(self) -> str:
-        parts = [] if self.model is None else [repr(str(self.model))]
-        return f"StaticEncoder({', '.join([*parts, f'dimension={self.dimension}'])})"
 
 
 def distil(encoder: SentenceEncoder, dimension: int) -> NDArray[np.float32]:

@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import Encoder, FeatureEncoder, FrozenInputs, PairedEncoder, WordInputs, make_encoder
+from robusttc.encoders import (
+    DEFAULT_ENCODER,
+    Encoder,
+    FeatureEncoder,
+    FrozenInputs,
+    PairedEncoder,
+    WordInputs,
+    make_encoder,
+)
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.fewshot.adapting import Support
 from robusttc.fewshot.assessment import assess_fewshot, find_clusters
@@ -55,7 +63,7 @@ class ClusterFewShot:
     Parameters
     ----------
     encoder
-        ``sentence``, ``cnn``, or an encoder.
+        See `robusttc.encoders.make_encoder`.
     strategy
         ``blend`` or ``paper``.
     clusters
@@ -110,7 +118,7 @@ class ClusterFewShot:
 
     def __init__(
         self,
-        encoder: str | Encoder = "sentence",
+        encoder: str | Encoder = DEFAULT_ENCODER,
         *,
         strategy: Strategy = "blend",
         clusters: Literal["auto", "always", "never"] = "auto",

@@ -132,7 +132,9 @@ def fine_tune_on_tasks(
     label_texts: Callable[[str], str | None] | None = name_as_text,
     progress: Progress | None = None,
 ) -> Encoder:
-    """Fine-tune a sentence encoder on the tasks that may share, with their label names as texts.
+    """Return a sentence encoder, or that of a pair, fine-tuned on the tasks that may share.
+
+    The names of their labels are texts, too.
 
     Raises
     ------
@@ -142,8 +144,8 @@ def fine_tune_on_tasks(
     # Late: both load torch.
     from robusttc.encoders import SentenceEncoder, fine_tune
 
-    if not isinstance(encoder, SentenceEncoder):
-        raise UsageError(
-            "only a sentence encoder can be tuned", got=quote(encoder), expected="encoder 'sentence'"
-        )
-    return fine_tune(encoder, tasks.shareable(), seed=seed, label_texts=label_texts, progress=progress)
+    sentence = next((part for part in encoder.parts if isinstance(part, SentenceEncoder)), None)
+    if sentence is None:
+        expected = "encoder 'sentence' or 'both'"
+        raise UsageError("only a sentence encoder can be tuned", got=quote(encoder), expected=expected)
+    return fine_tune(sentence, tasks.shareable(), seed=seed, label_texts=label_texts, progress=progress)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
-from robusttc.encoders import Encoder, FeatureEncoder, PairedEncoder, make_encoder
+from robusttc.encoders import DEFAULT_ENCODER, Encoder, FeatureEncoder, PairedEncoder, make_encoder
 from robusttc.errors import RobustTCError, StoreError, UsageError, quote
 from robusttc.jobs import Runner
 from robusttc.models import (
@@ -79,7 +79,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     encoder
-        ``sentence``, ``cnn``, or an encoder of your own; see `robusttc.encoders.make_encoder`.
+        See `robusttc.encoders.make_encoder`.
     strategy
         ``paper`` is Algorithm 2 to the letter: a cluster has one shared layer and one classifier per task,
         trained from scratch, and the epoch with the best mean validation accuracy of the cluster is kept.
@@ -181,7 +181,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        encoder: str | Encoder = "sentence",
+        encoder: str | Encoder = DEFAULT_ENCODER,
         *,
         strategy: Literal["blend", "paper"] = "blend",
         cluster_models: Literal["auto", "always", "never"] = "auto",

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from robusttc.data import SHARES, ReadOptions, check_shares
+from robusttc.encoders import DEFAULT_ENCODER
 from robusttc.errors import UsageError
 from robusttc.transfer import parse_pairs
 
@@ -91,7 +92,7 @@ class FitConfiguration(Checked):
         Literal["sentence", "static", "multilingual", "both", "cnn"]
         | Annotated[str, Field(pattern=r"^remote:https?://")],
         Field(description="sentence, static, multilingual, both, cnn or remote:URL"),
-    ] = "sentence"
+    ] = DEFAULT_ENCODER
     vectors: Annotated[Path | None, Field(description="a file of word vectors")] = None
     model: Annotated[str | None, Field(description="the name or folder of a sentence model")] = None
     device: Annotated[str, Field(description="auto, cpu, cuda or mps", min_length=1)] = "auto"
@@ -136,8 +137,8 @@ class FitConfiguration(Checked):
     @model_validator(mode="after")
     def check_together(self) -> FitConfiguration:
         """Refuse values that do not go together."""
-        if self.tune == "encoder" and self.encoder != "sentence":
-            raise ValueError(f"only the encoder sentence can be tuned, not {self.encoder}")
+        if self.tune == "encoder" and self.encoder not in ("sentence", "both"):
+            raise ValueError(f"only the encoders sentence and both can be tuned, not {self.encoder}")
         if self.vectors is not None and self.encoder != "cnn":
             raise ValueError("word vectors are for the encoder cnn")
         if self.model is not None and self.encoder in ("cnn", "multilingual"):

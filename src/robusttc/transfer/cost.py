@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
 from robusttc.encoders import (
+    DEFAULT_ENCODER,
     DenseInputs,
     Encoder,
     PreparedTasks,
@@ -117,7 +118,7 @@ class CostEstimate:
 def estimate_cost(
     tasks: TaskSet,
     *,
-    encoder: str | Encoder = "sentence",
+    encoder: str | Encoder = DEFAULT_ENCODER,
     pairs: PairChoice = "auto",
     kind: str | None = None,
     settings: TransferSettings | None = None,
@@ -206,8 +207,11 @@ def time_encoding(
     encoder: Encoder, texts: Sequence[str], sampled: TaskSet
 ) -> tuple[float, int, PreparedTasks]:
     """Return the seconds for the features of all texts, how many have none yet, and those of some tasks."""
-    if encoder.keeps_vectors and encoder.cache is not None:
-        return time_vectors(encoder, encoder.cache, texts, sampled)
+    caches = [part.cache for part in encoder.parts if part.cache is not None and part.cache.keeps]
+    if len(caches) == len(encoder.parts):
+        parts = [time_vectors(part, own, texts) for part, own in zip(encoder.parts, caches, strict=True)]
+        seconds, n_missing, dimensions = zip(*parts, strict=True)
+        return sum(seconds), max(n_missing), make_vectors(sampled, sum(dimensions))
     prepare = partial(encoder.prepare, splits=SPLITS)
     few_tasks = sampled.subset(sampled.names[: -(-len(sampled) // 3)])
     prepare(few_tasks)  # loads what is loaded once
@@ -218,10 +222,8 @@ def time_encoding(
     return many[0] + rate * max(sum(map(len, texts)) - n_many, 0), 0, many[1]
 
 
-def time_vectors(
-    encoder: Encoder, cache: VectorCache, texts: Sequence[str], sampled: TaskSet
-) -> tuple[float, int, PreparedTasks]:
-    """Do the same for vectors that are kept: those in the cache are read, the others are computed."""
+def time_vectors(encoder: Encoder, cache: VectorCache, texts: Sequence[str]) -> tuple[float, int, int]:
+    """Return the seconds for vectors that are kept, how many are missing, and the length of one."""
 
     def work(some: Sequence[str]) -> int:
         return sum(min(len(text), MAX_CHARACTERS) + SPECIAL_CHARACTERS for text in some)
@@ -238,7 +240,7 @@ def time_vectors(
         rate = time_wall(partial(encoder.encode_cached, some))[0] / work(some)
         missing = cache.find_missing(encoder.fingerprint, missing)
         seconds += rate * work(missing)
-    return seconds, len(missing), make_vectors(sampled, dimension)
+    return seconds, len(missing), dimension
 
 
 def make_vectors(tasks: TaskSet, dimension: int) -> PreparedTasks:

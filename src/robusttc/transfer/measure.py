@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from robusttc.data import TaskSet
-from robusttc.encoders import Encoder, make_encoder, resolve_device
+from robusttc.encoders import DEFAULT_ENCODER, Encoder, make_encoder, resolve_device
 from robusttc.errors import DataError, DoubtWarning, UsageError, WorkError, quote
 from robusttc.formatting import count as count_nouns
 from robusttc.jobs import Job, Result, Runner, make_executor
@@ -58,7 +58,7 @@ Entries = tuple[NDArray[np.int64], NDArray[np.int64]]  # sources and targets
 def measure_transfer(
     tasks: TaskSet,
     *,
-    encoder: str | Encoder = "sentence",
+    encoder: str | Encoder = DEFAULT_ENCODER,
     pairs: PairChoice | PairList = "auto",
     kind: str | None = None,
     settings: TransferSettings | None = None,
@@ -81,7 +81,7 @@ def measure_transfer(
     tasks
         The tasks, at least two.
     encoder
-        ``sentence``, ``cnn``, or an encoder of your own.
+        See `robusttc.encoders.make_encoder`.
     pairs
         ``all``, a number of scores, or ``auto``: all up to 300 tasks, else about n log(n)**2 of them. Pairs
         are drawn so that all tasks have the same number of partners, and measured in both directions. A
