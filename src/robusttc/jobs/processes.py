@@ -30,7 +30,7 @@ from functools import cache
 from itertools import count
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from robusttc.errors import UsageError
 from robusttc.files import explain_disk_errors
@@ -153,18 +153,6 @@ class ProcessExecutor:
     Workers are started when there is work. One that dies is replaced; the job that it was running ends as
     ``died``, or as ``timeout`` if it exceeded its time limit. All workers end with this process, however it
     ends.
-
-    Parameters
-    ----------
-    n_workers
-        How many processes run at the same time.
-
-    Examples
-    --------
-    >>> executor = ProcessExecutor(2)
-    >>> executor.wait(0.0)
-    []
-    >>> executor.close()
     """
 
     def __init__(self, n_workers: int) -> None:
@@ -273,15 +261,11 @@ class ProcessExecutor:
         code = worker.end(STOP_SECONDS if limit is None else 0.0)
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         if worker.order is not None:
-            late = f"not done after its time limit of {limit:g} s" if limit is not None else None
-            self._outcomes.append(
-                Outcome(
-                    worker.order.key,
-                    "timeout" if late else "died",
-                    error=late or f"the worker process {how}",
-                    seconds=seconds,
-                )
-            )
+            kind: Literal["timeout", "died"] = "died" if limit is None else "timeout"
+            error = f"the worker process {how}"
+            if limit is not None:
+                error = f"not done after its time limit of {limit:g} s"
+            self._outcomes.append(Outcome(worker.order.key, kind, error=error, seconds=seconds))
         elif not worker.is_ready:
             self._n_bad_starts += 1
             if self._n_bad_starts >= MAX_BAD_STARTS:

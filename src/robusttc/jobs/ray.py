@@ -47,10 +47,10 @@ class RayExecutor:
     """Runs jobs as Ray tasks of one processor each.
 
     Ray retries nothing: a job whose worker or node is lost ends as ``died``, and the runner decides. A job
-    over its time limit ends its own worker, and ends as ``timeout``. `address` is ``host:port`` of a cluster's
-    head node; None takes the environment variable ``RAY_ADDRESS``, or else starts a private Ray on this
-    machine with `n_workers` jobs at a time (None: one per core). A Ray that the program has connected to is
-    used as it is.
+    over its time limit ends its own worker, and ends as ``timeout``. `address` is ``host:port`` of the head
+    node of a cluster; None takes the environment variable ``RAY_ADDRESS``, or else starts a private Ray on
+    this machine with `n_workers` jobs at a time (None: one per core). A Ray that the program has connected to
+    is used as it is.
     """
 
     def __init__(self, address: str | None = None, *, n_workers: int | None = None) -> None:
