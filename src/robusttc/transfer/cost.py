@@ -52,7 +52,7 @@ from robusttc.transfer.scores import TransferScores
 __all__ = ["CostEstimate", "estimate_cost", "process_memory"]
 
 # Seconds of the clock after which nothing more is timed; CPU seconds of texts, and of jobs, that are enough.
-BUDGET_SECONDS, ENOUGH_ENCODING, ENOUGH_JOBS = 2.0, 0.7, 0.5
+BUDGET_SECONDS, ENOUGH_ENCODING, ENOUGH_JOBS = 1.5, 0.7, 0.3
 # Tasks that jobs are timed on, by count and rows; texts encoded at a time and vectors read.
 SAMPLED_TASKS, SAMPLED_ROWS = 12, 8_000
 ENCODED_TEXTS, ENCODED_RUNS, READ_TEXTS = 24, 8, 2_000
@@ -151,11 +151,12 @@ def estimate_cost(
         return CostEstimate(encoder=chosen.name, **known, memory_bytes=at_peak(0))
     sampled = sample_tasks(tasks, sizes)
     with threadpool_limits(limits=1):
-        encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled)
+        deadline = start + BUDGET_SECONDS
+        encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled, deadline=deadline)
         own = settings.replace(label_sets="identical" if same else "different")
         part, plan = cpu_seconds(partial(make_plan, sampled, prepared, settings=own, seed=seed))
         planning += part * tasks.n_rows / sampled.n_rows
-        train_rate, score_rate = time_jobs(plan, deadline=start + BUDGET_SECONDS)
+        train_rate, score_rate = time_jobs(plan, deadline=deadline)
     is_in_rounds = stop is not None and has_rounds(pairs, measured, trains_layers=plan.trains_layers)
     n_rounds = len(round_sizes(len(tasks))) if is_in_rounds else 1  # each fits the encoders again
     training = n_rounds * train_rate * work_of_sources(plan, sizes)[np.unique(source)].sum()
@@ -202,7 +203,7 @@ def sample_tasks(tasks: TaskSet, sizes: Floats) -> TaskSet:
 
 
 def time_encoding(
-    encoder: Encoder, texts: Sequence[str], sampled: TaskSet
+    encoder: Encoder, texts: Sequence[str], sampled: TaskSet, *, deadline: float
 ) -> tuple[float, int, PreparedTasks]:
     """Return the CPU seconds for the features of all texts, how many have none yet, and those of some tasks.
 
@@ -230,9 +231,10 @@ def time_encoding(
     # Runs of neighbours, since a model takes texts of one length together; the places are spread evenly.
     for place in np.arange(1, ENCODED_RUNS + 1) * 0.618 % 1.0:
         run = missing[int(place * len(missing)) :][:ENCODED_TEXTS]
-        if spent < ENOUGH_ENCODING and run:
-            spent += cpu_seconds(partial(encoder.encode_cached, run))[0]
-            n_characters += count_characters(run)
+        if n_characters and (spent > ENOUGH_ENCODING or time.perf_counter() > deadline):
+            break
+        spent += cpu_seconds(partial(encoder.encode_cached, run))[0]
+        n_characters += count_characters(run)
     missing = cache.find_missing(encoder.fingerprint, missing)
     seconds += spent / max(n_characters, 1) * count_characters(missing)
     return seconds, len(missing), make_vectors(sampled, dimension)
