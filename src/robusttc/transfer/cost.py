@@ -55,7 +55,7 @@ __all__ = ["CostEstimate", "estimate_cost", "process_memory"]
 BUDGET_SECONDS, ENOUGH_ENCODING, ENOUGH_JOBS = 1.5, 0.7, 0.3
 # Tasks that jobs are timed on, by count and rows; texts encoded at a time and vectors read.
 SAMPLED_TASKS, SAMPLED_ROWS = 12, 8_000
-ENCODED_TEXTS, ENCODED_RUNS, READ_TEXTS = 24, 8, 2_000
+ENCODED_TEXTS, ENCODED_RUNS, READ_TEXTS = 24, 8, 1_000
 # A model truncates texts at about so many characters; the two special tokens count as some more.
 MAX_CHARACTERS, SPECIAL_CHARACTERS = 1_280, 10
 # Work of a score besides its rows times labels, in rows and in labels; encoding its texts is part of it.
@@ -224,7 +224,8 @@ def time_encoding(
         return seconds + rate * max(sum(map(len, texts)) - n_all, 0), 0, prepared
     missing = sorted(cache.find_missing(encoder.fingerprint, texts), key=len)
     dimension = encoder.encode_cached([*missing[:1], *texts[:1]]).dimension  # the first call is slow
-    cached = sorted(set(texts).difference(missing))[:READ_TEXTS]
+    without = set(missing)
+    cached = [text for text in texts if text not in without][:READ_TEXTS]
     reading, _ = cpu_seconds(partial(encoder.encode_cached, cached))
     seconds = reading * (len(texts) - len(missing)) / max(len(cached), 1)
     spent, n_characters = 0.0, 0
