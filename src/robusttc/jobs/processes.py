@@ -42,7 +42,7 @@ __all__ = ["ProcessExecutor"]
 # A worker that is not ready by then never will be; importing takes a second or two on a busy machine.
 START_SECONDS = 120.0
 MAX_BAD_STARTS = 3  # workers in a row that end before they are ready: the next one would, too
-SEND_SECONDS = 10.0  # an idle worker reads at once
+SEND_SECONDS = 60.0  # an idle worker reads at once; large data takes a while on a busy machine
 STOP_SECONDS = 3.0  # for a worker to end by itself
 POLL_SECONDS = 0.1  # how often workers are looked at that may be gone or over their time limit
 RECEIVED_BYTES = 1 << 20  # at once
