@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, FrozenInputs, PreparedTasks, WordInputs
@@ -422,7 +422,11 @@ def discriminant_projection(
         # All rows of a label are the same: every direction between labels separates them alike.
         within, variance, shrinkage = np.eye(dimension), 1.0, 1.0
     within = (1 - shrinkage) * within + shrinkage * variance * np.eye(dimension)
-    root = cholesky(within, lower=True)
+    try:
+        root = cholesky(within, lower=True)
+    except LinAlgError:
+        # Without shrinkage the covariance of few rows is singular.
+        root = cholesky(within + 1e-6 * variance * np.eye(dimension), lower=True)
     whitened = solve_triangular(root, (means * np.sqrt(counts[present] / n)[:, None]).T, lower=True)
     # Labels are mostly fewer than dimensions, so the eigenvectors are those of the smaller matrix.
     values, vectors = eigh(whitened.T @ whitened)
