@@ -27,7 +27,7 @@ from benchmarks.reliability import cut_rows
 from benchmarks.report import find_data
 from robusttc import DoubtWarning, RobustTaskClustering, TaskSet, TransferScores, load_tasks, measure_transfer
 from robusttc.encoders import FeatureEncoder, default_cache_folder, make_encoder
-from robusttc.transfer import read_scores, write_scores
+from robusttc.transfer import read_scores
 
 HEADER = ("what", "static", "sentence")
 SETS = ("bots175", "diverse")
@@ -143,7 +143,7 @@ def measure_here(name: str, encoder_name: str, folder: Path) -> None:
     with patch.object(encoder, "prepare", return_value=prepared):
         scores = measure_transfer(tasks, encoder=encoder, pairs="all", random_state=0, progress=False)
     clock.append(time.process_time())
-    write_scores(scores, folder / "scores.csv")
+    scores.write_csv(folder / "scores.csv")
     (folder / "times.json").write_text(json.dumps(dict(zip(TIMES, np.diff(clock).tolist(), strict=True))))
 
 

@@ -41,8 +41,14 @@ from robusttc.encoders import CnnEncoder, DenseInputs, Encoder, SentenceEncoder,
 from robusttc.models import ConvolutionLayer, DenseLayer
 from robusttc.random import numpy_generator
 from robusttc.transfer import TransferSettings
-from robusttc.transfer.pair_scores import CLASSIFIER_C, SourceEncoder, score_source, train_source
-from robusttc.transfer.plan import TransferPlan, make_plan
+from robusttc.transfer.pair_scores import (
+    CLASSIFIER_C,
+    SourceEncoder,
+    TransferPlan,
+    make_plan,
+    score_source,
+    train_source,
+)
 
 Floats = NDArray[np.float32]
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def stored_run(
     with (
         tempfile.TemporaryDirectory(prefix="run-", dir=place) as folder,
         RunStore.create(Path(folder) / "run", identity) as store,
-        ProcessExecutor(n_workers) as executor,
+        closing(ProcessExecutor(n_workers)) as executor,
     ):
         runner = Runner(executor, StoredJobs(store))
         wake_workers(runner, n_workers)

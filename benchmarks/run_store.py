@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def measure_resume(place: Path) -> Record:
 def resume(folder: Path) -> Record:
     """Open a run, find all of its units finished, and read all scores."""
     start = time.perf_counter()
-    with RunStore.open(folder, identity=IDENTITY) as store, ProcessExecutor(1) as executor:
+    with RunStore.open(folder, identity=IDENTITY) as store, closing(ProcessExecutor(1)) as executor:
         opened = time.perf_counter()
         results = Runner(executor, StoredJobs(store, stored_scores)).run("transfer", stub_units())
         found = time.perf_counter()
@@ -188,7 +189,7 @@ def soak(place: Path, *, is_fit: bool) -> Record:
     with (
         tempfile.TemporaryDirectory(prefix="soak-", dir=place) as name,
         RunStore.create(Path(name) / "run", IDENTITY) as store,
-        ProcessExecutor(2) as executor,
+        closing(ProcessExecutor(2)) as executor,
     ):
         runner = Runner(executor, StoredJobs(store, stored_scores))
         start = time.perf_counter()

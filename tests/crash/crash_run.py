@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def do_run(setting: Setting, tell: Tell, parts: Parts) -> None:
     """Begin the run or go on with it, to its end."""
     setting.scratch.mkdir(exist_ok=True)
     tempfile.tempdir = str(setting.scratch)
-    with open_or_create(setting.folder) as store, parts.make_executor(setting) as executor:
+    with open_or_create(setting.folder) as store, closing(parts.make_executor(setting)) as executor:
         runner = Runner(executor, StoredJobs(store, scores_of), tries=setting.tries)
         data = runner.share(np.linspace(-1.0, 1.0, 2000))
 

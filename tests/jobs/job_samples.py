@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robusttc.jobs import FinishedJob, Job, Result, pack
+from robusttc.jobs import Job, Outcome, Result, pack
 from robusttc.random import numpy_generator
 
 # Large enough that a copy with every job would be seen.
@@ -23,7 +23,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}
-        self.finished: list[FinishedJob] = []
+        self.finished: list[tuple[str, Outcome, int]] = []  # stage, outcome, attempts
         self.commits: list[int] = []
         self.errors: dict[str, list[str]] = {}
         self.quarantined: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -32,12 +32,12 @@ class MemoryStore:
     def find(self, keys: Iterable[str]) -> dict[str, bytes]:
         return {key: self.content[key] for key in keys if key in self.content}
 
-    def commit(self, jobs: Sequence[FinishedJob]) -> None:
-        self.finished += jobs
-        self.commits.append(len(jobs))
-        for job in jobs:
-            assert job.outcome.content is not None
-            assert self.content.setdefault(job.key, job.outcome.content) == job.outcome.content
+    def commit(self, stage: str, done: Sequence[tuple[Outcome, Result]]) -> None:
+        self.commits.append(len(done))
+        for outcome, result in done:
+            self.finished.append((stage, outcome, self.failures(outcome.key) + 1))
+            assert outcome.content == pack(result)
+            assert self.content.setdefault(outcome.key, outcome.content) == outcome.content
 
     def failures(self, key: str) -> int:
         return len(self.errors.get(key, []))

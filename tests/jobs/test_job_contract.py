@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,13 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     if request.param == "in process":
         yield InProcessExecutor()
     elif request.param == "processes":
-        with ProcessExecutor(2) as processes:
+        with closing(ProcessExecutor(2)) as processes:
             yield processes
     else:
         environment = pytest.MonkeyPatch()
         environment.delenv("RAY_ADDRESS", raising=False)
         environment.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        with RayExecutor(n_workers=2) as ray:
+        with closing(RayExecutor(n_workers=2)) as ray:
             yield ray
         environment.undo()
 
@@ -73,9 +74,9 @@ def test_results_do_not_depend_on_executor_or_order(
     runner.release(shared)
     assert contents(results) == [expected[index] for index in order]
     assert [store.content[job.key] for job in jobs] == expected
-    assert all(job.outcome.cpu_seconds > 0 for job in store.finished)
-    assert all(job.outcome.peak_bytes > 10_000_000 for job in store.finished)
-    assert {job.attempts for job in store.finished} == {1}
+    assert all(outcome.cpu_seconds > 0 for _, outcome, _ in store.finished)
+    assert all(outcome.peak_bytes > 10_000_000 for _, outcome, _ in store.finished)
+    assert {attempts for _, _, attempts in store.finished} == {1}
 
 
 def test_stored_results_are_not_computed_again(executor: Executor, expected: list[bytes | None]) -> None:
@@ -155,7 +156,7 @@ def test_killed_worker_costs_its_job_one_attempt(
     assert contents(results[1:]) == expected
     assert results[0] is not None
     assert list(store.errors) == ["once/1"]
-    assert [job.attempts for job in store.finished if job.key == "once/1"] == [2]
+    assert [attempts for _, outcome, attempts in store.finished if outcome.key == "once/1"] == [2]
     # Without a store it is tried again as well.
     (result,) = Runner(executor).run("once", [Job("once/2", die_first, str(tmp_path / "again"))])
     assert result is not None

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_shared_arrays_come_back_as_they_were(scratch: Path) -> None:
 def test_missing_folder_is_named(monkeypatch: pytest.MonkeyPatch, scratch: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(scratch / "nowhere"))
     with (
-        ProcessExecutor(1) as executor,
+        closing(ProcessExecutor(1)) as executor,
         pytest.raises(StoreError, match=r"nowhere.*workers cannot be written.*TMPDIR.*No such file"),
     ):
         executor.share(np.zeros(LARGE))
@@ -100,7 +101,7 @@ def test_full_disk_leaves_nothing_behind(scratch: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
     try:
         with (
-            ProcessExecutor(1) as executor,
+            closing(ProcessExecutor(1)) as executor,
             pytest.raises(StoreError, match=r"workers cannot be written.*too large"),
         ):
             executor.share(np.zeros(LARGE))
@@ -221,7 +222,7 @@ def return_much(_data: Any, n_bytes: int) -> Result:
 def test_worker_that_is_killed_while_it_sends_costs_its_job_alone() -> None:
     """Kill workers at random moments, mostly while they send a large result."""
     random = np.random.default_rng(0)
-    with ProcessExecutor(2) as executor:
+    with closing(ProcessExecutor(2)) as executor:
         runner = Runner(executor, tries=50)
         n_killed = 0
 
@@ -240,8 +241,43 @@ def test_worker_that_is_killed_while_it_sends_costs_its_job_alone() -> None:
     assert [result and len(result.arrays["x"]) for result in results] == [20_000_000] * 24
 
 
+def test_time_limit_holds_for_a_worker_that_is_frozen_while_it_sends() -> None:
+    with closing(ProcessExecutor(1)) as executor:
+        executor.submit(Job("warm", tell_pid), None, 60.0)
+        while not (outcomes := executor.wait(1.0)):
+            pass
+        (worker,) = executor._workers
+        executor.submit(Job("much", return_much, 100_000_000), None, 600.0)
+        while not worker.received:  # until the first part of the result is here
+            assert executor.wait(0.0) == []
+        os.kill(worker.process.pid or 0, signal.SIGSTOP)
+        assert worker.order is not None
+        start = time.monotonic()
+        worker.order = worker.order._replace(time_limit=start - worker.since + 0.5)
+        while not (outcomes := executor.wait(1.0)):
+            assert time.monotonic() - start < 30
+        assert [(outcome.key, outcome.kind) for outcome in outcomes] == [("much", "timeout")]
+        executor.submit(Job("next", tell_pid), None, 60.0)
+        while not (outcomes := executor.wait(1.0)):
+            pass
+        assert outcomes[0].kind == "done"
+
+
+def test_idle_worker_that_is_frozen_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEND_SECONDS", 3.0)
+    with Runner(ProcessExecutor(1), time_limit=20.0) as runner:
+        os.kill(pid_of(runner), signal.SIGSTOP)
+        (result,) = runner.run("much", [Job("much", take_much, b"x" * 20_000_000)])
+        assert result is not None
+        assert result.values["n"] == 20_000_000
+
+
+def take_much(_data: Any, content: bytes) -> Result:
+    return Result({"n": len(content)})
+
+
 def test_time_limit_does_not_count_waiting_for_a_worker() -> None:
-    with ProcessExecutor(1) as executor:
+    with closing(ProcessExecutor(1)) as executor:
         for number in range(40):
             executor.submit(Job(f"sleep/{number}", sleep_a_little, number), None, 1.5)
         outcomes: list[Outcome] = []

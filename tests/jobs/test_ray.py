@@ -6,6 +6,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def descendants(pid: int) -> list[int]:
 def test_second_executor_uses_the_ray_that_is_there_and_leaves_it(executor: RayExecutor) -> None:
     import ray
 
-    with RayExecutor() as second:
+    with closing(RayExecutor()) as second:
         assert None not in Runner(second).run("good", [GOOD])
         second.submit(Job("compute", misbehave, "compute"), None, 60.0)
     assert ray.is_initialized()
@@ -171,7 +172,7 @@ def test_worker_without_ray_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     fetched: dict[str, Any] = {"old": 1}
     monkeypatch.setattr(module, "_fetched", fetched)
-    monkeypatch.setattr(ray, "get", lambda _: (pickle.dumps(make_data()), []))
+    monkeypatch.setattr(ray, "get", lambda _: pickle.dumps(make_data()))
     pickled = pickle.dumps(Job("a", solve, 1))
     for limit in (60.0, float("inf")):
         outcome = run_on_node(__version__, "a", pickled, [Reference()], limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_address_where_nobody_listens_is_refused_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with (
-        RayExecutor(f"127.0.0.1:{port}") as executor,
+        closing(RayExecutor(f"127.0.0.1:{port}")) as executor,
         pytest.raises(UsageError, match=r"the Ray cluster does not answer.*refused.*unset RAY_ADDRESS"),
     ):
         executor.share(1)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_lost_workers_and_a_lost_node_change_nothing(cluster: Any, tmp_path: Pat
     lost: list[str] = []
     workers_of_node: set[int] = set()
     store = MemoryStore()
-    with RayExecutor(cluster.address) as executor:
+    with closing(RayExecutor(cluster.address)) as executor:
         assert executor.n_workers == 2
 
         def make_trouble(_job: Job, _result: Result) -> None:

@@ -100,7 +100,7 @@ def test_jobs_that_finish_together_are_committed_together() -> None:
 
 
 def test_what_cannot_be_committed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_jobs: Any) -> None:
+    def refuse(_stage: str, _done: Any) -> None:
         raise StoreError("the disk is full", where="run.sqlite")
 
     store, desk = MemoryStore(), Desk()
@@ -174,7 +174,7 @@ def test_prefix_changes_the_keys_in_the_store_alone() -> None:
     run(runner.with_prefix("2a/alone", stage="evaluate"), job)
     run(runner, job)
     assert seen == ["solve/0"]
-    assert [(one.stage, one.key) for one in store.finished] == [
+    assert [(stage, outcome.key) for stage, outcome, _ in store.finished] == [
         ("solve", "solve/1f/0"),
         ("evaluate", "solve/2a/0"),
         ("evaluate", "evaluate/2a/alone/0"),

@@ -20,8 +20,14 @@ from robusttc.random import numpy_generator
 from robusttc.transfer import pair_scores
 from robusttc.transfer.leave_one_out import leave_one_out_brier, leave_one_out_log_likelihood
 from robusttc.transfer.measure import collect_scores
-from robusttc.transfer.pair_scores import discriminant_projection, score_source, train_source
-from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan
+from robusttc.transfer.pair_scores import (
+    TransferPlan,
+    TransferSettings,
+    discriminant_projection,
+    make_plan,
+    score_source,
+    train_source,
+)
 
 TRAINING = TrainingSettings(width=7, epochs=6, min_steps=10, batch_size=8)
 SEED = 5

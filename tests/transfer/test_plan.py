@@ -10,7 +10,7 @@ import pytest
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import CnnEncoder, DenseInputs, FeatureEncoder, WordInputs, make_encoder
 from robusttc.errors import DataError
-from robusttc.transfer.plan import TaskRows, TransferSettings, make_plan
+from robusttc.transfer.pair_scores import TaskRows, TransferSettings, make_plan
 
 
 class NumberedTexts:

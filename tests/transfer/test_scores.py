@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from robusttc.errors import DataError, ScoresError, UnknownTaskError, UsageError
 from robusttc.transfer import KINDS, ScoreReliability, TransferScores, read_scores
-from robusttc.transfer.reliability import correlate, correlate_both_orders
+from robusttc.transfer.score_columns import correlate, correlate_both_orders
 
 NAN = float("nan")
 settings.register_profile("shared machine", deadline=None)

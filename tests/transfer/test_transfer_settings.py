@@ -10,7 +10,7 @@ import pytest
 
 from robusttc.errors import UsageError
 from robusttc.models import TrainingSettings
-from robusttc.transfer.plan import MEASURES, TransferSettings
+from robusttc.transfer.pair_scores import MEASURES, TransferSettings
 
 
 @pytest.mark.parametrize("kind", MEASURES)

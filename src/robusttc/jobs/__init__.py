@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from robusttc.jobs.job import Job, Result, pack, unpack
+from robusttc.jobs.job import Job, Outcome, Result, pack, peak_memory, unpack
 from robusttc.jobs.runner import (
     Executor,
-    FinishedJob,
     InProcessExecutor,
     JobStore,
     Runner,
@@ -16,15 +15,16 @@ from robusttc.jobs.runner import (
 
 __all__ = [
     "Executor",
-    "FinishedJob",
     "InProcessExecutor",
     "Job",
     "JobStore",
+    "Outcome",
     "Result",
     "Runner",
     "Shared",
     "Stopped",
     "make_executor",
     "pack",
+    "peak_memory",
     "unpack",
 ]

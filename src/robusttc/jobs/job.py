@@ -29,21 +29,16 @@ __all__ = [
     "Outcome",
     "Result",
     "describe_error",
-    "join_buffers",
     "limit_environment",
     "one_thread",
     "pack",
+    "peak_memory",
     "run_job",
     "run_pickled",
-    "split_buffers",
     "unpack",
 ]
 
-VALUES = "values"
-# Some versions of safetensors refuse a file without arrays.
-NO_ARRAYS = "no arrays"
-# Smaller arrays stay in the pickle: a block of their own would cost more than it saves.
-MIN_BUFFER_BYTES = 4096
+VALUES = "__values__"  # the name under which a packed result has its values
 # Read by the linear-algebra libraries when they are loaded.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -98,8 +93,7 @@ class Outcome:
     exception: BaseException | None = None
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    # The largest memory of the worker so far.
-    peak_bytes: int = 0
+    peak_bytes: int = 0  # the largest memory of the worker so far
 
 
 def pack(result: Result) -> bytes:
@@ -118,9 +112,11 @@ def pack(result: Result) -> bytes:
     from safetensors.numpy import save
 
     values = encode_json(dict(result.values), where="the result of a job")
-    found = {name: np.asarray(array) for name, array in sorted(result.arrays.items())}
-    arrays = {name: np.array(one, one.dtype.newbyteorder("<"), order="C") for name, one in found.items()}
-    return bytes(save(arrays or {NO_ARRAYS: np.zeros(1, dtype=np.uint8)}, metadata={VALUES: values}))
+    arrays = {VALUES: np.frombuffer(values.encode(), dtype=np.uint8), **result.arrays}
+    arrays = {name: np.asarray(array) for name, array in sorted(arrays.items())}
+    return bytes(
+        save({name: np.array(a, a.dtype.newbyteorder("<"), order="C") for name, a in arrays.items()})
+    )
 
 
 def unpack(content: bytes, *, where: str = "a stored result") -> Result:
@@ -135,14 +131,11 @@ def unpack(content: bytes, *, where: str = "a stored result") -> Result:
     from safetensors.numpy import load
 
     try:
-        header_bytes = int.from_bytes(content[:8], "little")
-        header = decode_json(content[8 : 8 + header_bytes].decode())
-        values = dict(decode_json(header["__metadata__"][VALUES]))
-        loaded: Mapping[str, Any] = load(content)
+        # Copies: those of safetensors are read-only, which numba compiles as another type.
+        arrays = {name: np.array(array) for name, array in load(content).items()}
+        return Result(dict(decode_json(arrays.pop(VALUES).tobytes().decode())), arrays)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise StoreError("a stored result is damaged", where=where, got=quote(error)) from error
-    # Copies: those of safetensors are read-only, which numba compiles as another type.
-    return Result(values, {name: np.array(array) for name, array in loaded.items() if name != NO_ARRAYS})
 
 
 def run_job(job: Job, shared: Any) -> Outcome:
@@ -152,20 +145,18 @@ def run_job(job: Job, shared: Any) -> Outcome:
         with one_thread():
             outcome = Outcome(job.key, "done", pack(job.function(shared, job.argument)))
     except (Exception, SystemExit) as error:
-        outcome = _failed(job.key, error)
+        outcome = Outcome(job.key, "raised", error=describe_error(error), exception=error)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-    return replace(outcome, seconds=seconds, cpu_seconds=cpu_seconds, peak_bytes=_peak_bytes())
+    return replace(outcome, seconds=seconds, cpu_seconds=cpu_seconds, peak_bytes=peak_memory())
 
 
 def run_pickled(key: str, pickled: bytes, load_shared: Callable[[], Any]) -> Outcome:
     """Run a job in a worker, and return an outcome that can be sent between processes."""
     try:
         job: Job = pickle.loads(pickled)  # noqa: S301 - from the process that started this one
-        shared = load_shared()
+        outcome = run_job(job, load_shared())
     except Exception as error:  # whatever foreign modules and classes raise when they are restored
-        outcome = _failed(key, error)
-    else:
-        outcome = run_job(job, shared)
+        outcome = Outcome(key, "raised", error=describe_error(error), exception=error)
     raised = outcome.exception
     if raised is not None:
         # A traceback cannot be pickled; a note can.
@@ -175,10 +166,6 @@ def run_pickled(key: str, pickled: bytes, load_shared: Callable[[], Any]) -> Out
         except Exception:  # whatever foreign classes raise
             outcome = replace(outcome, exception=None)
     return outcome
-
-
-def _failed(key: str, error: BaseException) -> Outcome:
-    return Outcome(key, "raised", error=describe_error(error), exception=error)
 
 
 def describe_error(error: BaseException) -> str:
@@ -194,26 +181,7 @@ def describe_error(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return named
-    last = frames[-1]
-    return f"{named} ({Path(last.filename).name}:{last.lineno}, in {last.name})"
-
-
-def split_buffers(data: Any) -> tuple[bytes, list[memoryview]]:
-    """Pickle shared data without its large arrays, and return these beside it."""
-    buffers: list[memoryview] = []
-
-    def stays_inside(buffer: pickle.PickleBuffer) -> bool:
-        block = buffer.raw()
-        if block.nbytes >= MIN_BUFFER_BYTES:
-            buffers.append(block)
-        return block.nbytes < MIN_BUFFER_BYTES
-
-    return pickle.dumps(data, protocol=5, buffer_callback=stays_inside), buffers
-
-
-def join_buffers(head: bytes, buffers: list[Any]) -> Any:
-    """Restore the data that `split_buffers` has split."""
-    return pickle.loads(head, buffers=buffers)  # noqa: S301 - pickled by the process that started this one
+    return f"{named} ({Path(frames[-1].filename).name}:{frames[-1].lineno}, in {frames[-1].name})"
 
 
 def limit_environment() -> None:
@@ -249,8 +217,8 @@ def _thread_controller(_n_modules: int) -> Any:
     return ThreadpoolController()
 
 
-def _peak_bytes() -> int:
-    """Return the largest memory that this process has used so far."""
+def peak_memory() -> int:
+    """Return the largest memory in bytes that this process has used so far."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -10,30 +10,18 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import ipaddress
-import math
 import os
+import pickle
 import secrets
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from robusttc.errors import UsageError, quote
-from robusttc.jobs.job import (
-    Job,
-    Outcome,
-    Result,
-    describe_error,
-    join_buffers,
-    limit_environment,
-    run_pickled,
-    split_buffers,
-)
+from robusttc.jobs.job import Job, Outcome, describe_error, limit_environment, run_pickled
 from robusttc.params import Integer, Nothing, check_param
 from robusttc.version import __version__
 
@@ -42,11 +30,10 @@ __all__ = ["RayExecutor", "check_address", "import_ray", "is_loopback", "prepare
 # Starting the first worker takes a second; a cluster may have to start a node for it.
 TRY_SECONDS = 300.0
 CONNECT_SECONDS = 5.0
-# Ray puts whole tracebacks into its errors, with the reason last.
-MAX_ERROR_CHARACTERS = 500
-# The address by which Ray finds a cluster itself; where that is, is known afterwards.
-AUTO = "auto"
-QUIET = {
+MAX_SECONDS = 1e6  # of a job without a time limit
+MAX_ERROR_CHARACTERS = 500  # Ray puts whole tracebacks into its errors, with the reason last
+AUTO = "auto"  # the address by which Ray finds a cluster itself; where that is, is known afterwards
+ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Ray prints every lost worker to the standard output, which belongs to the commands.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
@@ -59,17 +46,11 @@ QUIET = {
 class RayExecutor:
     """Runs jobs as Ray tasks of one processor each.
 
-    Ray is told to retry nothing: a job whose worker or node is lost ends as ``died``, and the runner decides.
-    A job over its time limit ends its own worker, and ends as ``timeout``.
-
-    Parameters
-    ----------
-    address
-        ``host:port`` of the head node of a cluster; None takes the environment variable ``RAY_ADDRESS``, or,
-        without that, starts a private Ray on this machine. A Ray that the program has connected to already is
-        used as it is.
-    n_workers
-        How many jobs a private Ray runs at the same time; None for one per core. A cluster decides itself.
+    Ray retries nothing: a job whose worker or node is lost ends as ``died``, and the runner decides. A job
+    over its time limit ends its own worker, and ends as ``timeout``. `address` is ``host:port`` of the head
+    node of a cluster; None takes the environment variable ``RAY_ADDRESS``, or else starts a private Ray on
+    this machine with `n_workers` jobs at a time (None: one per core). A Ray that the program has connected to
+    is used as it is.
     """
 
     def __init__(self, address: str | None = None, *, n_workers: int | None = None) -> None:
@@ -90,11 +71,9 @@ class RayExecutor:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def share(self, data: Any) -> list[Any]:
-        """Put data into Ray's object store; each worker process fetches it once."""
-        head, buffers = split_buffers(data)
-        arrays = [np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers]
+        """Put data into Ray's object store, pickled: Ray's own arrays are read-only."""
         # In a list: Ray would fetch a bare reference before it is known whether a worker has the data.
-        return [self._ray.put((head, arrays))]
+        return [self._ray.put(pickle.dumps(data, protocol=5))]
 
     def release(self, reference: list[Any]) -> None:
         """Free shared data: Ray does, once nobody has the reference."""
@@ -132,12 +111,6 @@ class RayExecutor:
             self._is_ours = False
             import_ray().shutdown()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def _ray(self) -> ModuleType:
         """Ray, connected at the first use and not before, because starting takes seconds."""
@@ -156,7 +129,16 @@ class RayExecutor:
         self._task = ray.remote(run_on_node).options(num_cpus=1, max_retries=0, retry_exceptions=False)
         try:
             check_address(ray.get_runtime_context().gcs_address)
-            self._try_out(ray)
+            # Not even a job: better one error now than that every job fails later for the same reason.
+            ray.get(self._task.remote(__version__, "", b"", None, TRY_SECONDS), timeout=TRY_SECONDS)
+        except ray.exceptions.RayError as error:
+            self.close()
+            raise UsageError(
+                "the nodes of the Ray cluster cannot run our jobs",
+                got=describe_error(getattr(error, "cause", None) or error)[-MAX_ERROR_CHARACTERS:],
+                todo="install the same versions of robusttc and Python on all nodes, "
+                "and check that a processor is free",
+            ) from error
         except UsageError:
             self.close()
             raise
@@ -180,20 +162,6 @@ class RayExecutor:
                 got=f"{quote(self.address)}: {describe_error(error)}",
                 todo="check that it was started with `ray start --head`, with the same versions of Ray and "
                 "Python and the same token, or unset RAY_ADDRESS to use this machine alone",
-            ) from error
-
-    def _try_out(self, ray: ModuleType) -> None:
-        """Run an empty job: better one error now than that every job fails later for the same reason."""
-        try:
-            pickled = ray.cloudpickle.dumps(Job("", _do_nothing))
-            ray.get(self._task.remote(__version__, "", pickled, None, math.inf), timeout=TRY_SECONDS)
-        except ray.exceptions.RayError as error:
-            cause = getattr(error, "cause", None) or error
-            raise UsageError(
-                "the nodes of the Ray cluster cannot run our jobs",
-                got=describe_error(cause)[-MAX_ERROR_CHARACTERS:],
-                todo="install the same versions of robusttc and Python on all nodes, "
-                "and check that a processor is free",
             ) from error
 
     def _outcome(self, reference: Any) -> Outcome:
@@ -233,10 +201,15 @@ def run_on_node(
             todo="install the same version on all nodes",
         )
     limit_environment()
-    with _ended_after(time_limit):
-        # Outside the job: data that was lost on the way is no fault of it.
-        shared = None if reference is None else _fetch(reference[0])
-        return run_pickled(key, pickled, lambda: shared)
+    with open(os.devnull, "w") as devnull:  # noqa: PTH123 - not a path
+        # Ends this process also inside a computation that lets no thread run.
+        faulthandler.dump_traceback_later(min(time_limit, MAX_SECONDS), exit=True, file=devnull)
+        try:
+            # Outside the job: data that was lost on the way is no fault of it.
+            shared = None if reference is None else _fetch(reference[0])
+            return run_pickled(key, pickled, lambda: shared)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 # On a node: the shared data of the last job that needed any, by its number in Ray.
@@ -244,35 +217,14 @@ _fetched: dict[str, Any] = {}
 
 
 def _fetch(reference: Any) -> Any:
-    """Return shared data, fetched once per process."""
     number = reference.hex()
     if number not in _fetched:
         import ray
 
-        head, arrays = ray.get(reference)
+        data = pickle.loads(ray.get(reference))  # noqa: S301 - from the driver, see `run_on_node`
         _fetched.clear()
-        # Copies, once per process: those of Ray are read-only, which numba compiles as another type.
-        _fetched[number] = join_buffers(head, [np.array(array).data for array in arrays])
+        _fetched[number] = data
     return _fetched[number]
-
-
-@contextmanager
-def _ended_after(seconds: float) -> Iterator[None]:
-    """End this process if the block takes longer, also inside a computation that lets no thread run."""
-    if seconds == math.inf:
-        yield
-        return
-    with open(os.devnull, "w") as devnull:  # noqa: PTH123 - not a path
-        faulthandler.dump_traceback_later(seconds, exit=True, file=devnull)
-        try:
-            yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-
-
-def _do_nothing(_shared: Any, _argument: Any) -> Result:
-    """Return an empty result: a job to find out whether jobs can be run at all."""
-    return Result()
 
 
 def import_ray() -> ModuleType:
@@ -287,18 +239,18 @@ def import_ray() -> ModuleType:
 
 def prepare_environment(*, is_private: bool) -> None:
     """Set environment variables for Ray; before it is imported, because it reads some of them once."""
-    for name, value in QUIET.items():
+    new = dict(ENVIRONMENT)
+    if is_private:
+        # The only way to hold Ray to the loopback interface: it takes "127.0.0.1" for the machine's own
+        # address and listens on all interfaces. On macOS this is its default.
+        new["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        if "RAY_AUTH_MODE" not in os.environ:
+            new["RAY_AUTH_MODE"] = "token"
+            # Otherwise Ray would write one to the home folder, readable by everyone.
+            if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+                new["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    for name, value in new.items():
         os.environ.setdefault(name, value)
-    if not is_private:
-        return
-    # The only way to hold Ray to the loopback interface: it takes "127.0.0.1" for the machine's own address
-    # and listens on all interfaces. On macOS this is its default.
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    if "RAY_AUTH_MODE" not in os.environ:
-        os.environ["RAY_AUTH_MODE"] = "token"
-        # Otherwise Ray would write one to the home folder, readable by everyone.
-        if "RAY_AUTH_TOKEN" not in os.environ and "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def check_address(address: str) -> None:
@@ -321,7 +273,6 @@ def check_address(address: str) -> None:
 
 
 def _split_address(address: str) -> tuple[str, int]:
-    """Return host and port of an address."""
     with suppress(ValueError):
         parts = urlsplit(f"//{address}")
         if parts.hostname is not None and parts.port is not None and parts.netloc == address:
@@ -340,9 +291,6 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.5")
     (True, True, False)
     """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    return False

@@ -19,7 +19,6 @@ from robusttc.progress import Progress, report
 
 __all__ = [
     "Executor",
-    "FinishedJob",
     "InProcessExecutor",
     "JobStore",
     "Runner",
@@ -44,24 +43,13 @@ class Stopped(BaseException):
     """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FinishedJob:
-    """A finished job, as the store gets it; `outcome` has the packed result and its costs."""
-
-    stage: str
-    key: str
-    result: Result
-    outcome: Outcome
-    attempts: int
-
-
 class JobStore(Protocol):
     """Where results and failures are kept."""
 
     def find(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the packed results of those of the keys that are finished."""
 
-    def commit(self, jobs: Sequence[FinishedJob]) -> None:
+    def commit(self, stage: str, done: Sequence[tuple[Outcome, Result]]) -> None:
         """Store finished jobs, all or none; on return they are there for good."""
 
     def failures(self, key: str) -> int:
@@ -87,7 +75,7 @@ class Executor(Protocol):
         """How many jobs run at the same time."""
 
     def share(self, data: Any) -> Any:
-        """Send data to the workers, once for all jobs, and return a reference to it."""
+        """Send data to the workers, once for all jobs, and return a reference to it, which is not None."""
 
     def release(self, reference: Any) -> None:
         """Free shared data that no job in flight needs."""
@@ -120,7 +108,7 @@ class InProcessExecutor:
         self._queue: deque[tuple[Job, Any]] = deque()
 
     def share(self, data: Any) -> Any:
-        """Return the data itself, boxed: None would mean that there is none."""
+        """Return the data itself, in a tuple."""
         return (data,)
 
     def release(self, reference: Any) -> None:
@@ -142,16 +130,10 @@ class InProcessExecutor:
 
 
 def make_executor(name: Literal["local", "ray"], *, n_workers: int | None = None) -> Executor:
-    """Return a new executor.
+    """Return a new executor: ``local`` processes (one by default), or ``ray``.
 
-    Parameters
-    ----------
-    name
-        ``"local"`` for processes, ``"ray"`` for the Ray cluster at the address in the environment variable
-        ``RAY_ADDRESS``, or a private Ray on this machine.
-    n_workers
-        How many processes; None for one. A private Ray takes one per core by default, and a cluster decides
-        for itself.
+    Ray is the cluster at the address in the environment variable ``RAY_ADDRESS``, which decides itself how
+    many jobs run at a time, or a private Ray on this machine, by default with one job per core.
     """
     if name == "ray":
         from robusttc.jobs.ray import RayExecutor
@@ -169,35 +151,6 @@ class Shared:
     data: Any
     executor: Executor
     reference: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """The jobs of one call by their keys in the store, and how far they are."""
-
-    stage: str
-    jobs: dict[str, Job]
-    shared: Shared | None
-    on_result: Callable[[Job, Result], None] | None
-    progress: Progress | None
-    unit: str
-    results: dict[str, Result | None] = field(default_factory=dict)
-    waiting: deque[str] = field(default_factory=deque)
-    in_flight: set[str] = field(default_factory=set)
-    failures: Counter[str] = field(default_factory=Counter)
-    # Jobs whose results are not stored.
-    unstored: list[Outcome] = field(default_factory=list)
-
-    def settle(self, key: str, result: Result | None) -> None:
-        """Take the result of a job (None: it is quarantined) and pass it on."""
-        job = self.jobs[key]
-        if result is not None and self.on_result is not None:
-            self.on_result(job, result)
-        self.results[key] = result
-        self.report(job.tasks[0] if job.tasks else "")
-
-    def report(self, detail: str = "") -> None:
-        report(self.progress, self.stage, len(self.results), len(self.jobs), self.unit, detail)
 
 
 class Runner:
@@ -318,108 +271,35 @@ class Runner:
             if key in by_key:
                 raise UsageError("two jobs have the same key", got=quote(job.key))
             by_key[key] = job
-        batch = _Batch(self._cost_stage or own_stage, by_key, shared, on_result, progress, unit)
-        batch.report()
+        stage = self._cost_stage or own_stage
+
+        def settle(key: str, result: Result | None) -> None:
+            job = by_key[key]
+            if result is not None and on_result is not None:
+                on_result(job, result)
+            batch.results[key] = result
+            report(progress, stage, len(batch.results), len(jobs), unit, job.tasks[0] if job.tasks else "")
+
+        batch = _Batch(self, stage, by_key, shared, settle)
+        report(progress, stage, 0, len(jobs), unit)
         try:
-            self._look_up(batch)
+            batch.look_up()
             while len(batch.results) < len(jobs):
                 if self.stop():
-                    self._take(batch, self.executor.wait(0.0))
+                    batch.take(self.executor.wait(0.0))
                     raise Stopped
-                self._submit(batch)
-                self._take(batch, self.executor.wait(WAIT_SECONDS))
+                batch.submit()
+                batch.take(self.executor.wait(WAIT_SECONDS))
         except BaseException:
             self.executor.cancel()
             raise
-        if batch.unstored and self.store is not None:
-            self.store.add_cost(
-                batch.stage,
-                n_jobs=len(batch.unstored),
-                cpu_seconds=sum(outcome.cpu_seconds for outcome in batch.unstored),
-                peak_bytes=max(outcome.peak_bytes for outcome in batch.unstored),
-            )
+        batch.record_cost()
         return [batch.results[key] for key in by_key]
-
-    def _look_up(self, batch: _Batch) -> None:
-        """Settle the jobs that are finished or quarantined; the others wait."""
-        if self.store is None:
-            batch.waiting.extend(batch.jobs)
-            return
-        quarantined = set(self.store.quarantined_keys())
-        keys = list(batch.jobs)
-        for begin in range(0, len(keys), RESULTS_AT_ONCE):
-            some = keys[begin : begin + RESULTS_AT_ONCE]
-            found = self.store.find([key for key in some if batch.jobs[key].keep])
-            for key in some:
-                if key in found:
-                    batch.settle(key, unpack(found.pop(key), where=key))
-                elif key in quarantined:
-                    batch.settle(key, None)
-                else:
-                    batch.waiting.append(key)
-
-    def _submit(self, batch: _Batch) -> None:
-        """Keep all workers busy, and no more than that in flight, so that stopping takes no time."""
-        shared = batch.shared
-        if shared is not None and shared.reference is None and batch.waiting:
-            shared.reference = self.executor.share(shared.data)
-        room = JOBS_PER_WORKER * self.executor.n_workers - len(batch.in_flight)
-        for _ in range(min(room, len(batch.waiting))):
-            key = batch.waiting.popleft()
-            batch.in_flight.add(key)
-            job = replace(batch.jobs[key], key=key)
-            self.executor.submit(job, None if shared is None else shared.reference, self.time_limit)
-
-    def _take(self, batch: _Batch, outcomes: list[Outcome]) -> None:
-        """Commit the jobs that are done, all at once, and only then pass their results on."""
-        done: list[tuple[str, Outcome, Result]] = []
-        for outcome in outcomes:
-            batch.in_flight.discard(outcome.key)
-            if outcome.content is None:
-                self._fail(batch, outcome)
-            else:
-                done.append((outcome.key, outcome, unpack(outcome.content, where=outcome.key)))
-        if self.store is not None:
-            finished = [
-                FinishedJob(batch.stage, key, result, outcome, attempts=self.store.failures(key) + 1)
-                for key, outcome, result in done
-                if batch.jobs[key].keep
-            ]
-            if finished:
-                self.store.commit(finished)
-            batch.unstored += [outcome for key, outcome, _ in done if not batch.jobs[key].keep]
-        for key, _, result in done:
-            batch.settle(key, result)
-
-    def _fail(self, batch: _Batch, outcome: Outcome) -> None:
-        """Let a job be tried again after all others, or quarantine it."""
-        key, job = outcome.key, batch.jobs[outcome.key]
-        batch.waiting.append(key)
-        if self.stop():
-            return  # the signal may have reached the workers, too: that they die of it is no failure
-        batch.failures[key] += 1
-        if self.store is None:
-            if outcome.kind == "raised" or batch.failures[key] >= self.tries:
-                raise outcome.exception or WorkError(
-                    "a job has failed",
-                    where=f"job {key}",
-                    got=outcome.error,
-                    todo="if memory is short, use fewer workers" if outcome.kind == "died" else None,
-                )
-            return
-        # The store could not tell when jobs that it does not keep succeed after all.
-        n_failures = self.store.failures(key) + 1 if job.keep else batch.failures[key]
-        is_last = n_failures >= self.tries
-        self.store.record_failure(batch.stage, key, outcome.error or outcome.kind, job.tasks, is_last=is_last)
-        if is_last:
-            batch.waiting.remove(key)
-            batch.settle(key, None)
 
     def _check_shared(self, shared: Shared) -> None:
         if shared.executor is not self.executor:
-            raise UsageError(
-                "the data was shared by another runner", expected="what `share` of this runner returned"
-            )
+            expected = "what `share` of this runner returned"
+            raise UsageError("the data was shared by another runner", expected=expected)
 
     def close(self) -> None:
         """Close the executor."""
@@ -430,3 +310,98 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """The jobs of one call by their keys in the store, and how far they are."""
+
+    runner: Runner
+    stage: str
+    jobs: dict[str, Job]
+    shared: Shared | None
+    settle: Callable[[str, Result | None], None]  # takes the result of a job; None: it is quarantined
+    results: dict[str, Result | None] = field(default_factory=dict)
+    waiting: deque[str] = field(default_factory=deque)
+    in_flight: set[str] = field(default_factory=set)
+    failures: Counter[str] = field(default_factory=Counter)
+    unstored: list[Outcome] = field(default_factory=list)  # of jobs whose results are not stored
+
+    def look_up(self) -> None:
+        """Settle the jobs that are finished or quarantined; the others wait."""
+        store = self.runner.store
+        if store is None:
+            self.waiting.extend(self.jobs)
+            return
+        quarantined = set(store.quarantined_keys())
+        keys = list(self.jobs)
+        for begin in range(0, len(keys), RESULTS_AT_ONCE):
+            some = keys[begin : begin + RESULTS_AT_ONCE]
+            found = store.find([key for key in some if self.jobs[key].keep])
+            for key in some:
+                if key in found:
+                    self.settle(key, unpack(found.pop(key), where=key))
+                elif key in quarantined:
+                    self.settle(key, None)
+                else:
+                    self.waiting.append(key)
+
+    def submit(self) -> None:
+        """Keep all workers busy, and no more than that in flight, so that stopping takes no time."""
+        executor, shared = self.runner.executor, self.shared
+        if shared is not None and shared.reference is None and self.waiting:
+            shared.reference = executor.share(shared.data)
+        room = JOBS_PER_WORKER * executor.n_workers - len(self.in_flight)
+        for _ in range(min(room, len(self.waiting))):
+            key = self.waiting.popleft()
+            self.in_flight.add(key)
+            job = replace(self.jobs[key], key=key)
+            executor.submit(job, None if shared is None else shared.reference, self.runner.time_limit)
+
+    def take(self, outcomes: list[Outcome]) -> None:
+        """Commit the jobs that are done, all at once, and only then pass their results on."""
+        self.in_flight.difference_update(outcome.key for outcome in outcomes)
+        done = [(one, unpack(one.content, where=one.key)) for one in outcomes if one.content is not None]
+        kept = [(outcome, result) for outcome, result in done if self.jobs[outcome.key].keep]
+        if kept and self.runner.store is not None:
+            self.runner.store.commit(self.stage, kept)
+        self.unstored += [outcome for outcome, _ in done if not self.jobs[outcome.key].keep]
+        for outcome, result in done:
+            self.settle(outcome.key, result)
+        for outcome in outcomes:
+            if outcome.content is None:
+                self.fail(outcome)
+
+    def fail(self, outcome: Outcome) -> None:
+        """Let a job be tried again after all others, or quarantine it."""
+        key, job, store = outcome.key, self.jobs[outcome.key], self.runner.store
+        self.waiting.append(key)
+        if self.runner.stop():
+            return  # the signal may have reached the workers, too: that they die of it is no failure
+        self.failures[key] += 1
+        if store is None:
+            if outcome.kind == "raised" or self.failures[key] >= self.runner.tries:
+                raise outcome.exception or WorkError(
+                    "a job has failed",
+                    where=f"job {key}",
+                    got=outcome.error,
+                    todo="if memory is short, use fewer workers" if outcome.kind == "died" else None,
+                )
+            return
+        # The store could not tell when jobs that it does not keep succeed after all.
+        n_failures = store.failures(key) + 1 if job.keep else self.failures[key]
+        is_last = n_failures >= self.runner.tries
+        store.record_failure(self.stage, key, outcome.error or outcome.kind, job.tasks, is_last=is_last)
+        if is_last:
+            self.waiting.remove(key)
+            self.settle(key, None)
+
+    def record_cost(self) -> None:
+        """Record what jobs have cost whose results are not stored."""
+        if self.unstored and self.runner.store is not None:
+            self.runner.store.add_cost(
+                self.stage,
+                n_jobs=len(self.unstored),
+                cpu_seconds=sum(outcome.cpu_seconds for outcome in self.unstored),
+                peak_bytes=max(outcome.peak_bytes for outcome in self.unstored),
+            )

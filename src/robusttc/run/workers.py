@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from robusttc.jobs import FinishedJob, Result, Runner, make_executor
+from robusttc.jobs import Outcome, Result, Runner, make_executor
 from robusttc.run.configuration import Execution
 from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import COLUMNS, ScoreRows
@@ -45,21 +45,21 @@ class StoredJobs:
         """Return the packed results of those of the keys that are finished."""
         return self.store.find(keys)
 
-    def commit(self, jobs: Sequence[FinishedJob]) -> None:
+    def commit(self, stage: str, done: Sequence[tuple[Outcome, Result]]) -> None:
         """Store finished jobs in one transaction."""
         self.store.finish_many(
             [
                 FinishedUnit(
-                    stage=job.stage,
-                    key=job.key,
-                    content=job.outcome.content or b"",
-                    scores=self.scores(job.key, job.result),
-                    seconds=job.outcome.seconds,
-                    cpu_seconds=job.outcome.cpu_seconds,
-                    peak_bytes=job.outcome.peak_bytes,
-                    attempts=job.attempts,
+                    stage=stage,
+                    key=outcome.key,
+                    content=outcome.content or b"",
+                    scores=self.scores(outcome.key, result),
+                    seconds=outcome.seconds,
+                    cpu_seconds=outcome.cpu_seconds,
+                    peak_bytes=outcome.peak_bytes,
+                    attempts=self.store.failures(outcome.key) + 1,
                 )
-                for job in jobs
+                for outcome, result in done
             ]
         )
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         round_sizes,
         text_overlap,
     )
+    from robusttc.transfer.pair_scores import TransferSettings, seen_labels
     from robusttc.transfer.pairs import PairChoice, PairList, choose_pairs, count_entries, parse_pairs
-    from robusttc.transfer.plan import TransferSettings, seen_labels
-    from robusttc.transfer.reliability import ScoreReliability, row_means, standardise_columns
+    from robusttc.transfer.score_columns import ScoreReliability, row_means, standardise_columns
     from robusttc.transfer.score_files import read_scores
     from robusttc.transfer.scores import KINDS, TransferScores
 
@@ -60,9 +60,9 @@ __getattr__ = attach(
             "round_sizes",
             "text_overlap",
         ),
+        "pair_scores": ("TransferSettings", "seen_labels"),
         "pairs": ("PairChoice", "PairList", "choose_pairs", "count_entries", "parse_pairs"),
-        "plan": ("TransferSettings", "seen_labels"),
-        "reliability": ("ScoreReliability", "row_means", "standardise_columns"),
+        "score_columns": ("ScoreReliability", "row_means", "standardise_columns"),
         "score_files": ("read_scores",),
         "scores": ("KINDS", "TransferScores"),
     },

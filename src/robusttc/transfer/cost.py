@@ -1,15 +1,14 @@
 """The cost of measuring transfer, estimated before it is done: scores, seconds, memory.
 
-Some texts are encoded and the jobs of three sources are run on a few tasks of different sizes; what each part
-took is scaled by how much of it there is. The machine is taken as it is: times change with other programs.
+Some texts are encoded and the jobs of some sources are run on a few tasks of different sizes; what each part
+took is scaled by how much of it there is. Parts are timed in CPU seconds. How long those last on this machine
+now is seen once, over all of it, and a busy machine is sampled less: the estimate has a budget of time.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import resource
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from robusttc.encoders import (
     make_encoder,
 )
 from robusttc.formatting import format_bytes, format_seconds
+from robusttc.jobs import peak_memory
 from robusttc.random import RandomState, numpy_generator, run_seed
 from robusttc.transfer.measure import (
     SPLITS,
@@ -43,25 +43,27 @@ from robusttc.transfer.measure import (
     round_sizes,
     text_overlap,
 )
-from robusttc.transfer.pair_scores import measure_source, score_source, train_source
-from robusttc.transfer.pairs import PairChoice
-from robusttc.transfer.plan import (
+from robusttc.transfer.pair_scores import (
     TransferPlan,
     TransferSettings,
     have_same_labels,
     make_plan,
+    measure_source,
+    score_source,
     seen_labels,
     select_rows,
+    train_source,
 )
+from robusttc.transfer.pairs import PairChoice
 from robusttc.transfer.scores import TransferScores
 
 __all__ = ["CostEstimate", "estimate_cost", "process_memory"]
 
-# Tasks that the jobs are timed on, by count and rows; their sources; seconds after which no other is run.
-SAMPLED_TASKS, SAMPLED_ROWS, SAMPLED_SOURCES, MAX_SECONDS = 12, 20_000, 3, 1.0
-LEAST_SECONDS, MAX_REPEATS = 0.01, 10  # a quick call is repeated
-# Texts encoded and vectors read. Fewer texts go through a model less quickly than thousands do.
-ENCODED_TEXTS, READ_TEXTS, N_RUNS = 200, 2_000, 4
+# Seconds of the clock after which nothing more is timed; CPU seconds of texts, and of jobs, that are enough.
+BUDGET_SECONDS, ENOUGH_ENCODING, ENOUGH_JOBS = 1.5, 0.7, 0.3
+# Tasks that jobs are timed on, by count and rows; texts encoded at a time and vectors read.
+SAMPLED_TASKS, SAMPLED_ROWS = 12, 8_000
+ENCODED_TEXTS, ENCODED_RUNS, READ_TEXTS = 24, 8, 1_000
 # A model truncates texts at about so many characters; the two special tokens count as some more.
 MAX_CHARACTERS, SPECIAL_CHARACTERS = 1_280, 10
 # Work of a score besides its rows times labels, in rows and in labels; encoding its texts is part of it.
@@ -142,47 +144,52 @@ def estimate_cost(
     """
     settings = check_arguments(tasks, kind, settings, n_workers)
     seed = run_seed(random_state)
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     (source, target), _ = find_missing(tasks.names, pairs, measured, settings=settings, seed=seed)
     texts, _ = distinct_texts(tasks, SPLITS)
     known: dict[str, Any] = {"n_tasks": len(tasks), "n_scores": len(source), "n_texts": len(texts)}
     if settings.kind == "overlap":
-        return CostEstimate(
-            encoder="overlap",
-            **known,
-            seconds_pairs=time_wall(partial(text_overlap, tasks))[0],
-            memory_bytes=peak_memory(3 * 8 * len(tasks) ** 2 + len(source) * SCORE_BYTES),
-            calibration_seconds=time.perf_counter() - start,
-        )
+        seconds, _ = cpu_seconds(partial(text_overlap, tasks))
+        memory = at_peak(3 * 8 * len(tasks) ** 2 + len(source) * SCORE_BYTES)
+        return CostEstimate(encoder="overlap", **known, seconds_pairs=seconds, memory_bytes=memory)
     same = have_same_labels(tasks, settings)
-    sizes = measure_sizes(tasks, settings, needs_valid=not same, seed=seed)
-    planning = time.perf_counter() - start
+    planning, sizes = cpu_seconds(partial(measure_sizes, tasks, settings, needs_valid=not same, seed=seed))
     chosen = make_encoder(encoder, vectors=vectors, device=device)
     if not len(source):
-        return CostEstimate(encoder=chosen.name, **known, memory_bytes=peak_memory(0))
+        return CostEstimate(encoder=chosen.name, **known, memory_bytes=at_peak(0))
     sampled = sample_tasks(tasks, sizes)
-    encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled)
-    before = time.perf_counter()
-    sampled_settings = settings.replace(label_sets="identical" if same else "different")
-    plan = make_plan(sampled, prepared, settings=sampled_settings, seed=seed)
-    planning += (time.perf_counter() - before) * tasks.n_rows / sampled.n_rows
+    with threadpool_limits(limits=1):
+        deadline = start + BUDGET_SECONDS
+        encoding, n_to_encode, prepared = time_encoding(chosen, texts, sampled, deadline=deadline)
+        own = settings.replace(label_sets="identical" if same else "different")
+        part, plan = cpu_seconds(partial(make_plan, sampled, prepared, settings=own, seed=seed))
+        planning += part * tasks.n_rows / sampled.n_rows
+        train_rate, score_rate = time_jobs(plan, deadline=deadline)
     is_in_rounds = stop is not None and has_rounds(pairs, measured, trains_layers=plan.trains_layers)
     n_rounds = len(round_sizes(len(tasks))) if is_in_rounds else 1  # each fits the encoders again
-    source_rate, score_rate = time_jobs(plan)
-    models = n_rounds * source_rate * work_of_sources(plan, sizes)[np.unique(source)].sum()
+    training = n_rounds * train_rate * work_of_sources(plan, sizes)[np.unique(source)].sum()
     scoring = score_rate * work_of_scores(sizes)[target].sum()
     together = min(int(n_workers), os.cpu_count() or 1, len(tasks))
+    # How many seconds go by for each CPU second on this machine now.
+    waiting = max(1.0, (time.perf_counter() - start) / max(time.process_time() - cpu_start, 1e-9))
     return CostEstimate(
         encoder=chosen.name,
         **known,
         n_texts_to_encode=n_to_encode,
-        seconds_frozen=encoding + planning,
-        seconds_models=float(models / together),
-        seconds_pairs=float(scoring / together) + (WORKER_SECONDS if n_workers > 1 else 0.0),
+        seconds_frozen=waiting * (encoding + planning),
+        seconds_models=float(waiting * training / together),
+        seconds_pairs=float(waiting * scoring / together) + (WORKER_SECONDS if n_workers > 1 else 0.0),
         memory_bytes=estimate_memory(plan, len(source), len(texts), n_to_encode, int(n_workers)),
         calibration_seconds=time.perf_counter() - start,
         at_most=n_rounds > 1,
     )
+
+
+def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
+    """Return the CPU seconds of a call and its result."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
 
 
 def measure_sizes(tasks: TaskSet, settings: TransferSettings, *, needs_valid: bool, seed: int) -> Floats:
@@ -204,43 +211,56 @@ def sample_tasks(tasks: TaskSet, sizes: Floats) -> TaskSet:
 
 
 def time_encoding(
-    encoder: Encoder, texts: Sequence[str], sampled: TaskSet
+    encoder: Encoder, texts: Sequence[str], sampled: TaskSet, *, deadline: float
 ) -> tuple[float, int, PreparedTasks]:
-    """Return the seconds for the features of all texts, how many have none yet, and those of some tasks."""
+    """Return the CPU seconds for the features of all texts, how many have none yet, and those of some tasks."""
     caches = [part.cache for part in encoder.parts if part.cache is not None and part.cache.keeps]
     if len(caches) == len(encoder.parts):
-        parts = [time_vectors(part, own, texts) for part, own in zip(encoder.parts, caches, strict=True)]
+        parts = [
+            time_vectors(part, own, texts, deadline=deadline)
+            for part, own in zip(encoder.parts, caches, strict=True)
+        ]
         seconds, n_missing, dimensions = zip(*parts, strict=True)
         return sum(seconds), max(n_missing), make_vectors(sampled, sum(dimensions))
     prepare = partial(encoder.prepare, splits=SPLITS)
     few_tasks = sampled.subset(sampled.names[: -(-len(sampled) // 3)])
     prepare(few_tasks)  # loads what is loaded once
-    few, many = time_wall(partial(prepare, few_tasks))[0], time_wall(partial(prepare, sampled))
+    few, many = cpu_seconds(partial(prepare, few_tasks))[0], cpu_seconds(partial(prepare, sampled))
     n_few, n_many = (sum(map(len, distinct_texts(some, SPLITS)[0])) for some in (few_tasks, sampled))
     # A file of vectors is read to its end however few texts there are, so part of the time is constant.
     rate = max(many[0] - few, 0.0) / max(n_many - n_few, 1)
     return many[0] + rate * max(sum(map(len, texts)) - n_many, 0), 0, many[1]
 
 
-def time_vectors(encoder: Encoder, cache: VectorCache, texts: Sequence[str]) -> tuple[float, int, int]:
-    """Return the seconds for vectors that are kept, how many are missing, and the length of one."""
+def time_vectors(
+    encoder: Encoder, cache: VectorCache, texts: Sequence[str], *, deadline: float
+) -> tuple[float, int, int]:
+    """Return the CPU seconds for vectors that are kept, how many are missing, and the length of one.
 
-    def work(some: Sequence[str]) -> int:
-        return sum(min(len(text), MAX_CHARACTERS) + SPECIAL_CHARACTERS for text in some)
-
+    Those in the cache are read, and the others are computed.
+    """
     missing = sorted(cache.find_missing(encoder.fingerprint, texts), key=len)
     dimension = encoder.encode_cached([*missing[:1], *texts[:1]]).dimension  # the first call is slow
-    cached = sorted(set(texts).difference(missing))[:READ_TEXTS]
-    seconds, _ = time_wall(partial(encoder.encode_cached, cached))
-    seconds *= (len(texts) - len(missing)) / max(len(cached), 1)
-    if len(missing) > 1:
-        # A few runs of neighbours: a model takes texts of one length together, as among all texts.
-        starts = np.linspace(1, len(missing), N_RUNS, endpoint=False).astype(int).tolist()
-        some = list(dict.fromkeys(text for at in starts for text in missing[at:][: ENCODED_TEXTS // N_RUNS]))
-        rate = time_wall(partial(encoder.encode_cached, some))[0] / work(some)
-        missing = cache.find_missing(encoder.fingerprint, missing)
-        seconds += rate * work(missing)
+    without = set(missing)
+    cached = [text for text in texts if text not in without][:READ_TEXTS]
+    reading, _ = cpu_seconds(partial(encoder.encode_cached, cached))
+    seconds = reading * (len(texts) - len(missing)) / max(len(cached), 1)
+    spent, n_characters = 0.0, 0
+    # Runs of neighbours, since a model takes texts of one length together; the places are spread evenly.
+    for place in np.arange(1, ENCODED_RUNS + 1) * 0.618 % 1.0:
+        run = missing[int(place * len(missing)) :][:ENCODED_TEXTS]
+        if n_characters and (spent > ENOUGH_ENCODING or time.perf_counter() > deadline):
+            break
+        spent += cpu_seconds(partial(encoder.encode_cached, run))[0]
+        n_characters += count_characters(run)
+    missing = cache.find_missing(encoder.fingerprint, missing)
+    seconds += spent / max(n_characters, 1) * count_characters(missing)
     return seconds, len(missing), dimension
+
+
+def count_characters(texts: Sequence[str]) -> int:
+    """Return how much a model has to read."""
+    return sum(min(len(text), MAX_CHARACTERS) + SPECIAL_CHARACTERS for text in texts)
 
 
 def make_vectors(tasks: TaskSet, dimension: int) -> PreparedTasks:
@@ -252,29 +272,24 @@ def make_vectors(tasks: TaskSet, dimension: int) -> PreparedTasks:
         rows = task.rows(*SPLITS)
         means = generator.standard_normal((len(task.label_names), dimension), dtype=np.float32)
         matrix[items[task.name][rows]] += means[task.label_codes[rows]]
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    return PreparedTasks(DenseInputs(matrix), items)
+    return PreparedTasks(DenseInputs(matrix / np.linalg.norm(matrix, axis=1, keepdims=True)), items)
 
 
-def time_jobs(plan: TransferPlan) -> tuple[float, float]:
-    """Run the jobs of a few sources; return the seconds per unit of work of an encoder and of a score."""
+def time_jobs(plan: TransferPlan, *, deadline: float) -> tuple[float, float]:
+    """Run jobs of some sources; return the CPU seconds per unit of work of an encoder and of a score."""
     everything = np.arange(len(plan.rows))
     sizes = np.array([(len(rows.items), rows.n_train, rows.n_labels) for rows in plan.rows], dtype=np.float64)
     seconds, works = np.zeros(2), np.zeros(2)
-    with threadpool_limits(limits=1):
-        measure_source(plan, (0, everything[:2]))  # compiles
-        start, cpu_start = time.perf_counter(), time.process_time()
-        for source in np.unique(np.linspace(0, len(everything) - 1, SAMPLED_SOURCES).astype(int)).tolist():
-            if time.perf_counter() - start > MAX_SECONDS:
-                break
-            model, encoder = time_cpu(partial(train_source, plan, source))
-            scores, _ = time_cpu(partial(score_source, plan, source, encoder, everything))
-            seconds += model, scores
-            works += work_of_sources(plan, sizes)[source], work_of_scores(sizes).sum()
-    # CPU seconds, times how many seconds go by for each of them on this machine now.
-    waiting = (time.perf_counter() - start) / max(time.process_time() - cpu_start, 1e-9)
-    source_rate, score_rate = max(1.0, waiting) * seconds / works
-    return float(source_rate), float(score_rate)
+    measure_source(plan, (0, everything[:2]))  # compiles
+    for source in sorted(everything.tolist(), key=lambda place: abs(place - len(everything) // 2)):
+        training, encoder = cpu_seconds(partial(train_source, plan, source))
+        scoring, _ = cpu_seconds(partial(score_source, plan, source, encoder, everything))
+        seconds += training, scoring
+        works += work_of_sources(plan, sizes)[source], work_of_scores(sizes).sum()
+        if seconds.sum() > ENOUGH_JOBS or time.perf_counter() > deadline:
+            break
+    train_rate, score_rate = (seconds / works).tolist()
+    return train_rate, score_rate
 
 
 def work_of_sources(plan: TransferPlan, sizes: Floats) -> Floats:
@@ -291,24 +306,6 @@ def work_of_scores(sizes: Floats) -> Floats:
     return (sizes[:, 0] + ROWS_OF_A_SCORE) * (sizes[:, 2] + LABELS_OF_A_ROW)
 
 
-def time_cpu(work: Callable[[], T]) -> tuple[float, T]:
-    """Return the mean CPU seconds of a call and its result; a quick call is repeated."""
-    start, n_calls = time.process_time(), 0
-    while True:
-        result = work()
-        n_calls += 1
-        seconds = time.process_time() - start
-        if seconds >= LEAST_SECONDS or n_calls == MAX_REPEATS:
-            return seconds / n_calls, result
-
-
-def time_wall(work: Callable[[], T]) -> tuple[float, T]:
-    """Return the seconds of a call and its result."""
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
-
-
 def estimate_memory(plan: TransferPlan, n_scores: int, n_texts: int, n_to_encode: int, n_workers: int) -> int:
     """Return the peak memory: what is used now, and what is added."""
     width = plan.settings.training.width if plan.trains_layers else plan.settings.measure_width or 0
@@ -316,12 +313,12 @@ def estimate_memory(plan: TransferPlan, n_scores: int, n_texts: int, n_to_encode
     inputs = len(pickle.dumps(plan.inputs)) * n_texts // max(len(plan.inputs), 1)
     # Inputs are copied once, when those that are needed are taken.
     added = 2 * inputs + features + n_scores * SCORE_BYTES + (ENCODING_BYTES if n_to_encode else 0)
-    return peak_memory(added) + (n_workers * (WORKER_BYTES + inputs + features) if n_workers > 1 else 0)
+    return at_peak(added) + (n_workers * (WORKER_BYTES + inputs + features) if n_workers > 1 else 0)
 
 
-def peak_memory(n_more_bytes: int) -> int:
+def at_peak(n_more_bytes: int) -> int:
     """Return the larger of the peak so far and the memory of this process with so many bytes more."""
-    return max(process_memory() + n_more_bytes, peak_so_far())
+    return max(process_memory() + n_more_bytes, peak_memory())
 
 
 def process_memory() -> int:
@@ -329,10 +326,4 @@ def process_memory() -> int:
     status = Path("/proc/self/statm")
     if status.is_file():
         return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return peak_so_far()
-
-
-def peak_so_far() -> int:
-    """Return the peak memory of this process in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak_memory()

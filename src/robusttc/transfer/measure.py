@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import pairwise
 from os import PathLike
 from typing import Any
 
@@ -22,9 +23,14 @@ from robusttc.jobs import Job, Result, Runner, make_executor
 from robusttc.params import Integer, check_param
 from robusttc.progress import Progress, ProgressOption, report, resolve_progress
 from robusttc.random import RandomState, run_seed
-from robusttc.transfer.pair_scores import SCORE_COLUMNS, measure_source
+from robusttc.transfer.pair_scores import (
+    SCORE_COLUMNS,
+    TransferPlan,
+    TransferSettings,
+    make_plan,
+    measure_source,
+)
 from robusttc.transfer.pairs import PairChoice, PairList, check_known, choose_pairs, count_entries
-from robusttc.transfer.plan import TransferPlan, TransferSettings, make_plan
 from robusttc.transfer.scores import TransferScores
 
 __all__ = [
@@ -253,14 +259,10 @@ def has_rounds(pairs: PairChoice | PairList, measured: TransferScores | None, *,
 
 def draw_rounds(names: Sequence[str], seed: int) -> list[Entries]:
     """Return the new entries of each round; those of a round are evenly spread over the tasks."""
-    n = len(names)
-    done = np.empty(0, dtype=np.int64)
-    rounds: list[Entries] = []
-    for size in round_sizes(n):
-        codes = choose_pairs(names, size, random_state=seed).codes(n)
-        rounds.append(PairList.from_codes(np.setdiff1d(codes, done), n).entries())
-        done = codes
-    return rounds
+    drawn = [choose_pairs(names, size, random_state=seed) for size in round_sizes(len(names))]
+    codes = [np.empty(0, dtype=np.int64), *(pairs.codes(len(names)) for pairs in drawn)]
+    new = [np.setdiff1d(after, before) for before, after in pairwise(codes)]
+    return [PairList.from_codes(some, len(names)).entries() for some in new]
 
 
 def run_rounds(
@@ -272,7 +274,6 @@ def run_rounds(
 ) -> tuple[list[Result], list[str]]:
     """Run the jobs of each round until `stop` returns True; return the results, and what failed and why."""
     is_one = len(rounds) == 1
-    names = plan.task_names
     results: list[Result] = []
     scores: list[TransferScores] = []
     failed: set[str] = set()
@@ -290,14 +291,9 @@ def run_rounds(
         for number, (source, target) in enumerate(rounds, start=1):
             place = STAGE if is_one else f"{STAGE}/round {number}"
             jobs = [
-                Job(
-                    f"{place}/{names[own]}",
-                    measure_source,
-                    (own, np.sort(target[source == own])),
-                    (names[own],),
-                )
-                for own in np.unique(source).tolist()
-                if names[own] not in failed
+                Job(f"{place}/{name}", measure_source, (own, np.sort(target[source == own])), (name,))
+                for own, name in enumerate(plan.task_names)
+                if name not in failed and own in source
             ]
             found = runner.run(
                 STAGE, jobs, shared, on_result=count, progress=progress if is_one else None, unit="tasks"
@@ -305,18 +301,16 @@ def run_rounds(
             failed |= {job.tasks[0] for job, result in zip(jobs, found, strict=True) if result is None}
             new = [result for result in found if result is not None]
             results += new
-            if stop is None or number == len(rounds) or not any(result.values["targets"] for result in new):
-                continue
-            scores.append(collect_scores(plan, new))
-            if stop(scores):
-                break
+            if stop is not None and number < len(rounds) and any(result.values["targets"] for result in new):
+                scores.append(collect_scores(plan, new))
+                if stop(scores):
+                    break
     finally:
         runner.release(shared)
     report(bar, STAGE, n_done, n_done, "scores")
     errors = [f"all scores of source {quote(name)}" for name in sorted(failed)]
-    for result in results:
-        source_name = quote(result.values["source"])
-        errors += [f"{source_name} on {quote(name)} ({error})" for name, error in result.values["failed"]]
+    for values in (result.values for result in results):
+        errors += [f"{quote(values['source'])} on {quote(name)} ({why})" for name, why in values["failed"]]
     return results, errors
 
 

@@ -9,8 +9,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from robusttc.data import MISSING, ProblemList, Table, normalise_name, open_tables
-from robusttc.errors import Problem, ScoresError, nearest_name, quote
+from robusttc.errors import Problem, ScoresError, quote, suggest
 from robusttc.files import write_file
 from robusttc.params import Choice, Nothing, check_param
 from robusttc.transfer.score_columns import HALVES, find_faults, is_task_name
@@ -127,74 +127,83 @@ class ScoreReader:
         columns["target"] = [number_of[target] for _, target in self.ends]
         return TransferScores(self.names, **columns, kind=kind, duplicates=self.duplicates)
 
-    def refuse(self, line: int | None, what: str, **details: Any) -> None:
-        """Add a problem."""
+    def refuse(self, line: int | None, what: str, **details: Any) -> bool:
+        """Add a problem; return False: what has one is not good."""
         self.problems.add(Problem(self.path, what, line, unit=self.unit, **details))
+        return False
 
     def read_table(self, table: Table) -> None:
         """Read a table in whichever form it has."""
-        header = table.columns
+        header, names = table.columns, [normalise_name(name) for name in table.columns]
+        missing = [column for column in NEEDED if column not in names]
         if not header:
             self.refuse(None, "the file is empty", expected=FORMS)
-            return
-        lowered = [normalise_name(name) for name in header]
-        missing = [column for column in NEEDED if column not in lowered]
-        if not missing:
-            self.read_long(table)
-            return
-        rows = ((line, [as_text(cell) for cell in cells]) for line, cells in table.rows(header))
-        first = next(rows, None)
-        looks_square = first is not None and first[1][0] in header[1:]
-        if len(missing) < len(NEEDED) and not looks_square:
+        elif not missing:
+            if self.check_header(table.line, names):
+                self.read_long(table, dict(zip(names, header, strict=True)))
+        elif len(header) == 1:
+            self.refuse(table.line, "the header has only one field", got=quote(header[0]), expected=FORMS)
+        else:
+            rows = ((line, [as_text(cell) for cell in cells]) for line, cells in table.rows(header))
+            first = list(islice(rows, 1))
+            if len(missing) == len(NEEDED) or (first and first[0][1][0] in header[1:]):
+                self.read_square(table, chain(first, rows))
+                return
             for column in missing:
-                nearest = nearest_name(column, header)
                 self.refuse(
                     table.line,
                     f"missing column {quote(column)}",
                     got=f"columns {', '.join(map(quote, header[:12]))}",
                     expected=FORMS,
-                    todo=f"did you mean {quote(nearest)}?" if nearest else None,
+                    todo=suggest(column, header),
                 )
-        elif len(header) == 1:
-            self.refuse(table.line, "the header has only one field", got=quote(header[0]), expected=FORMS)
-        else:
-            self.read_square(table, chain([] if first is None else [first], rows))
 
-    def read_long(self, table: Table) -> None:
+    def check_header(self, line: int | None, names: list[str]) -> bool:
+        """Report columns that cannot be there together, or not alone; return whether there are none."""
+        n_before = self.problems.n_all
+        for column in COLUMNS:
+            if names.count(column) > 1:
+                self.refuse(line, f"the column {quote(column)} is there {names.count(column)} times")
+        if "n" in names and "n_examples" in names:
+            self.refuse(line, "the columns 'n' and 'n_examples' are both there", expected="one of them")
+        halves = [column for column in HALVES if column in names]
+        if len(halves) == 1:
+            self.refuse(
+                line,
+                f"of the two columns of halves only {quote(halves[0])} is there",
+                expected=" and ".join(map(quote, HALVES)),
+                todo="give both, or neither",
+            )
+        return self.problems.n_all == n_before
+
+    def read_long(self, table: Table, column_of: dict[str, str]) -> None:
         """Read one score per row."""
-        header = [normalise_name(name) for name in table.columns]
-        if not self.check_header(table.line, header):
-            return
-        column_of = dict(zip(header, table.columns, strict=True))
         if "n" in column_of:
             column_of["n_examples"] = column_of.pop("n")
         self.numbers = [name for name in NUMBERS if name in column_of]
         sources: dict[str, None] = {}
-        seen: dict[str, None] = {}
+        targets: dict[str, None] = {}
         wanted = ["source", "target", "kind", *self.numbers]
         for line, cells in table.rows([column_of.get(name) for name in wanted]):
             source, target, kind, *texts = (as_text(cell) for cell in cells)
-            is_good = True
-            for role, name in (("source", source), ("target", target)):
-                if name not in seen:
-                    is_good &= self.check_name(line, role, name)
-                    seen.update({name: None} if is_good else {})
+            is_good = self.check_name(line, "source", source) & self.check_name(line, "target", target)
             if "kind" in column_of:
                 is_good &= self.check_kind(line, kind)
             if is_measured(texts[0]) or (not texts[0].strip() and source != target):
-                is_good &= self.add(line, source, target, texts, is_good=is_good)
+                values = self.parse_cells(line, texts)
+                is_good &= values is not None
+                self.add(line, source, target, values if is_good else None)
             if is_good:
-                sources.setdefault(source)
-        self.names = list({**sources, **seen})
+                sources[source] = targets[target] = None
+        self.names = list(sources | targets)
 
-    def read_square(self, table: Table, rows: Iterator[tuple[int, list[str]]]) -> None:
+    def read_square(self, table: Table, rows: Iterable[tuple[int, list[str]]]) -> None:
         """Read a square table with names."""
         names = table.columns[1:]
-        twice = [name for name in names if table.columns.count(name) > 1]
-        for name in dict.fromkeys(twice):
+        twice = dict.fromkeys(name for name in names if table.columns.count(name) > 1)
+        for name in twice:
             self.refuse(table.line, "a column name is there twice", got=quote(name), expected="unique names")
-        unusable = [name for name in names if not self.check_name(table.line, "column", name)]
-        if twice or unusable:
+        if not all([not twice, *(self.check_name(table.line, "column", name) for name in names)]):
             return
         self.names = list(names)
         line_of: dict[str, int] = {}
@@ -207,86 +216,62 @@ class ScoreReader:
             else:
                 for target, cell in zip(names, cells, strict=True):
                     if is_measured(cell):
-                        self.add(line, source, target, [cell], what=f"score for {quote(target)}")
+                        values = self.parse_cells(line, [cell], what=f"score for {quote(target)}")
+                        self.add(line, source, target, values)
             line_of.setdefault(source, line)
         for name in names if not self.problems.n_rows else ():  # its row may be one that cannot be read
             if name not in line_of:
                 self.refuse(None, "a column name is not a row name", got=quote(name), expected=FORMS)
 
-    def add(
-        self, line: int, source: str, target: str, texts: list[str], *, what: str = "", is_good: bool = True
-    ) -> bool:
-        """Add a score, unless something is wrong with its row; return whether it was added."""
-        values = [
-            self.parse_cell(line, name, what or name, text)
-            for name, text in zip(self.numbers, texts, strict=True)
-        ]
-        numbers = [value for value in values if value is not None]
-        if not is_good or len(numbers) < len(values):
-            return False
-        self.lines.append(line)
-        self.ends.append((source, target))
-        self.values.append(numbers)
-        return True
-
-    def check_header(self, line: int | None, header: list[str]) -> bool:
-        """Report columns that cannot be there together, or not alone; return whether there are none."""
-        n_before = self.problems.n_all
-        for column in COLUMNS:
-            if header.count(column) > 1:
-                self.refuse(line, f"the column {quote(column)} is there {header.count(column)} times")
-        if "n" in header and "n_examples" in header:
-            self.refuse(line, "the columns 'n' and 'n_examples' are both there", expected="one of them")
-        halves = [column for column in HALVES if column in header]
-        if len(halves) == 1:
-            self.refuse(
-                line,
-                f"of the two columns of halves only {quote(halves[0])} is there",
-                expected=" and ".join(map(quote, HALVES)),
-                todo="give both, or neither",
-            )
-        return self.problems.n_all == n_before
+    def add(self, line: int, source: str, target: str, values: list[float] | None) -> None:
+        """Add a score; None is one that cannot be used."""
+        if values is not None:
+            self.lines.append(line)
+            self.ends.append((source, target))
+            self.values.append(values)
 
     def check_name(self, line: int | None, role: str, name: str) -> bool:
         """Report a cell that is not the name of a task; return whether it is one."""
-        if not is_task_name(name):
-            self.refuse(line, f"the {role} has no name", got=quote(name), expected="the name of a task")
-            return False
-        return True
+        return is_task_name(name) or self.refuse(
+            line, f"the {role} has no name", got=quote(name), expected="the name of a task"
+        )
 
     def check_kind(self, line: int, kind: str) -> bool:
         """Report a kind that is unknown or not that of the rows before; return whether it can be used."""
         if kind not in KINDS:
-            self.refuse(line, "unknown kind of score", got=quote(kind), expected=", ".join(KINDS))
-        elif self.kind_of_file not in (None, kind):
+            return self.refuse(line, "unknown kind of score", got=quote(kind), expected=", ".join(KINDS))
+        if self.kind_of_file not in (None, kind):
             expected = quote(self.kind_of_file)
-            self.refuse(line, "scores of two kinds in one file", got=quote(kind), expected=expected)
-        else:
-            self.kind_of_file = kind
-            return True
-        return False
+            return self.refuse(line, "scores of two kinds in one file", got=quote(kind), expected=expected)
+        self.kind_of_file = kind
+        return True
 
-    def parse_cell(self, line: int, column: str, name: str, cell: str) -> float | None:
-        """Return the number in a cell; report what is none, and return None."""
-        text = cell.strip()
-        if column == "n_examples" and not is_measured(text):
+    def parse_cells(self, line: int, texts: list[str], *, what: str = "") -> list[float] | None:
+        """Return the numbers of a score; report cells that have none, and return None."""
+        values = [self.parse_cell(line, *cell, what) for cell in zip(self.numbers, texts, strict=True)]
+        numbers = [value for value in values if value is not None]
+        return numbers if len(numbers) == len(values) else None
+
+    def parse_cell(self, line: int, column: str, cell: str, what: str) -> float | None:
+        text, is_count = cell.strip(), column == "n_examples"
+        if is_count and not is_measured(text):
             return 0  # not known
         try:
             number = math.nan if "_" in text else float(text)  # Python accepts 1_000; no other program does
         except ValueError:
             number = math.nan
-        if number.is_integer() or (column != "n_examples" and not math.isnan(number)):
+        if number.is_integer() or not (is_count or math.isnan(number)):
             return number
         if not text:
             todo = "fill it in, or leave out the row" + (" or the column" if column != "score" else "")
-            self.refuse(line, f"missing {name}", todo=todo)
+            self.refuse(line, f"missing {what or column}", todo=todo)
             return None
         has_comma = re.fullmatch(r"-?\d*,\d+", text)
         self.refuse(
             line,
-            f"the {name} is not a {'whole ' if column == 'n_examples' else ''}number",
+            f"the {what or column} is not a {'whole ' if is_count else ''}number",
             got=quote(cell),
-            expected="a number such as " + ("120" if column == "n_examples" else "0.75"),
+            expected=f"a number such as {120 if is_count else 0.75}",
             todo="write a point, not a comma, before the decimals" if has_comma else None,
         )
         return None
@@ -297,10 +282,8 @@ class ScoreReader:
             for place in places:
                 got = f"{columns[name][place]:g}"
                 self.refuse(self.lines[place], f"the {name} is out of its range", got=got, expected=expected)
-        if self.duplicates == "average":
-            return
         first_of: dict[tuple[str, str], int] = {}
-        for place, (source, target) in enumerate(self.ends):
+        for place, (source, target) in enumerate(self.ends if self.duplicates == "error" else ()):
             first = first_of.setdefault((source, target), place)
             if first != place:
                 self.refuse(

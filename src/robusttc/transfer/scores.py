@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UnknownTaskError
 from robusttc.params import Choice, Number, check_param
-from robusttc.transfer.reliability import ScoreReliability, assess_reliability
 from robusttc.transfer.score_columns import (
+    ENDS,
     HALVES,
     Columns,
+    ScoreReliability,
     as_array,
+    assess_reliability,
     average_duplicates,
     check_columns,
     check_names,
@@ -37,7 +39,6 @@ __all__ = ["DUPLICATES", "KINDS", "ScorePairs", "TransferScores"]
 
 KINDS = ("accuracy", "log_likelihood", "brier", "overlap", "other")
 DUPLICATES = ("error", "average")
-WHOLE_NUMBERS = ("source", "target", "n_examples")
 OPTIONAL = ("n_examples", "standard_error", *HALVES)
 # Scores measured on two machines differ in the last bits; a float32 product differs by a little more.
 RELATIVE_ROUNDING, ROUNDING = 1e-6, 1e-9
@@ -137,26 +138,16 @@ class TransferScores:
         check_param("kind", kind, Choice(*KINDS))
         check_param("duplicates", duplicates, Choice(*DUPLICATES))
         names = check_names(task_names)
-        given = {
-            "source": source,
-            "target": target,
-            "score": score,
-            "n_examples": n_examples,
-            "standard_error": standard_error,
-            "first_half": first_half,
-            "second_half": second_half,
-        }
+        given = (source, target, score, n_examples, standard_error, first_half, second_half)
         columns = {
-            name: as_array(name, values, whole=name in WHOLE_NUMBERS)
-            for name, values in given.items()
+            name: as_array(name, values, whole=name in (*ENDS, "n_examples"))
+            for name, values in zip((*ENDS, "score", *OPTIONAL), given, strict=True)
             if values is not None
         }
         check_columns(names, columns, kind)
         columns = sort_columns(columns, len(names))
-        if duplicates == "average":
-            columns = average_duplicates(columns)
-        else:
-            refuse_duplicates(names, columns)
+        columns = average_duplicates(columns) if duplicates == "average" else columns
+        refuse_duplicates(names, columns)
         for column in columns.values():
             column.flags.writeable = False
         self.__dict__.update({**dict.fromkeys(OPTIONAL), **columns, "task_names": names, "kind": kind})
@@ -216,7 +207,7 @@ class TransferScores:
             if cells is not None and np.shape(cells) not in ((), shape):
                 expected = f"one number, or a matrix of shape {shape}"
                 raise DataError(f"{name} cannot be used", got=f"shape {np.shape(cells)}", expected=expected)
-            columns[name] = None if cells is None else np.broadcast_to(cells, shape)[source, target]
+            columns[name] = None if cells is None else np.broadcast_to(cells, shape)[mask]
         return cls(names, source=source, target=target, score=values[mask], **columns, kind=kind)
 
     @classmethod
@@ -284,7 +275,7 @@ class TransferScores:
     @property
     def columns(self) -> Columns:
         """The arrays that the scores have, by the names of the parameters; those that are None left out."""
-        values = {name: getattr(self, name) for name in ("source", "target", "score", *OPTIONAL)}
+        values = {name: getattr(self, name) for name in (*ENDS, "score", *OPTIONAL)}
         return {name: column for name, column in values.items() if column is not None}
 
     @property
@@ -464,19 +455,16 @@ class TransferScores:
         return f"TransferScores({self.n_tasks:,} tasks, {len(self):,} scores, kind {self.kind!r})"
 
     def _repr_html_(self) -> str:
-        possible = self.n_tasks * (self.n_tasks - 1)
-        n_pairs, found = int(np.count_nonzero(self.off_diagonal)), self.reliability()
+        possible, found = max(self.n_tasks * (self.n_tasks - 1), 1), self.reliability()
+        share = int(np.count_nonzero(self.off_diagonal)) / possible
+        spread = ", ".join(f"{value:.3g}" for value in np.quantile(self.score, [0, 0.5, 1])) if self else None
         rows = {
             "Tasks": f"{self.n_tasks:,}",
-            "Scores": f"{len(self):,}" + (f" ({n_pairs / possible:.0%} of all pairs)" if possible else ""),
+            "Scores": f"{len(self):,} ({share:.0%} of all pairs)",
             "Kind": self.kind,
+            "Lowest, median, highest": spread,
+            "Reciprocity": found.reciprocity and f"{found.reciprocity:.2f}",
+            "Split-half reliability": found.split_half and f"{found.split_half:.2f}",
         }
-        if len(self):
-            rows["Lowest, median, highest"] = ", ".join(
-                f"{value:.3g}" for value in np.quantile(self.score, [0, 0.5, 1])
-            )
-        for name, value in (("reciprocity", found.reciprocity), ("split-half reliability", found.split_half)):
-            if value is not None:
-                rows[name.capitalize()] = f"{value:.2f}"
-        cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(v)}</td></tr>" for name, v in rows.items() if v)
         return f"<table><caption>Transfer scores</caption>{cells}</table>"
