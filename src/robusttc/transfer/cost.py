@@ -213,7 +213,7 @@ def sample_tasks(tasks: TaskSet, sizes: Floats) -> TaskSet:
 def time_encoding(
     encoder: Encoder, texts: Sequence[str], sampled: TaskSet, *, deadline: float
 ) -> tuple[float, int, PreparedTasks]:
-    """Return the CPU seconds for the features of all texts, how many have none yet, and those of some tasks."""
+    """Return the CPU seconds for the features of all texts, how many have none yet, and those of a sample."""
     caches = [part.cache for part in encoder.parts if part.cache is not None and part.cache.keeps]
     if len(caches) == len(encoder.parts):
         parts = [
