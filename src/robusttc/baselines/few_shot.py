@@ -21,8 +21,6 @@ from robusttc.fewshot.settings import FewShotSettings, default_settings
 from robusttc.models import Layer, TrainedModel, TrainingSettings, train_single_task
 from robusttc.progress import Progress, report
 
-__all__ = ["MatchingNetworkBaseline", "TaskMixtureBaseline"]
-
 Floats = NDArray[np.float64]
 
 # Components of the smallest weights, of so much together, are left out: of hundreds most have hardly any, and
@@ -41,12 +39,10 @@ class MatchingNetworkBaseline(SourceBaseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn`` as in the paper, ``sentence``, or an encoder.
     settings
         How the metric is trained (`FewShotSettings`); None takes those of ``strategy="paper"``.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
     Attributes
     ----------
@@ -107,12 +103,10 @@ class TaskMixtureBaseline(SourceBaseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn`` as in the paper, ``sentence``, or an encoder.
     settings
         How single-task models are trained; None takes the defaults of `TrainingSettings`.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
     Attributes
     ----------

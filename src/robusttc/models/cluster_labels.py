@@ -16,17 +16,6 @@ from robusttc.params import Choice, check_param
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, check_values, difference_interval
 
-__all__ = [
-    "FEWEST_TASKS",
-    "Clusters",
-    "Setting",
-    "Verdict",
-    "check_clusters",
-    "cluster_members",
-    "make_verdict",
-    "random_clusters_like",
-]
-
 # Labels in the order of the tasks, a dict by name, or anything fitted that has `labels_` and `task_names_`.
 Clusters = Any
 Setting = Literal["multitask", "fewshot"]
@@ -40,22 +29,8 @@ UNKNOWN = Estimate(0.0, -math.inf, math.inf, 0)
 def check_clusters(tasks: TaskSet, clusters: Clusters) -> NDArray[np.int64]:
     """Return the cluster of every task, in the order of the tasks.
 
-    Parameters
-    ----------
-    tasks
-        The tasks.
-    clusters
-        One whole number per task, in the order of the tasks; a dict of them by name, where names of tasks
-        that are not in `tasks` are an error; or a fitted `RobustTaskClustering` of at least the tasks that
-        may share. Equal numbers mean one cluster, except -1: a task with -1 is in no cluster.
-
-    Raises
-    ------
-    UsageError
-        If there is not one number per task, a value is not a whole number from -1 up, or the clustering is
-        not fitted.
-    DataError
-        If, by name, a task has no cluster or a name is not that of a task.
+    `clusters` is one whole number per task, in the order of the tasks; a dict of them by name; or a fitted
+    `RobustTaskClustering` of at least the tasks that may share. A task with -1 is in no cluster.
 
     Examples
     --------
@@ -166,29 +141,16 @@ def cluster_members(
 class Verdict:
     """Whether clusters help these tasks.
 
-    Attributes
-    ----------
-    setting
-        ``multitask`` or ``fewshot``.
-    over_shared
-        The mean difference in accuracy of cluster models to models without clusters, over tasks.
-    over_random
-        The same to random clusters of the same sizes; None where those were not measured.
-    clusters_help
-        Whether the interval over the shared model is above zero and, where random clusters were measured,
-        the one over them too.
-    n_tasks
-        How many tasks the differences are of.
-    sentence
-        All this, and what serves, in one sentence, with figures in points (hundredths of accuracy).
+    They do where cluster models are better than models without clusters, with the interval above zero, and,
+    where random clusters were measured, than those too.
     """
 
     setting: Setting
-    over_shared: Estimate
-    over_random: Estimate | None
+    over_shared: Estimate  # the mean difference in accuracy to models without clusters, over tasks
+    over_random: Estimate | None  # the same to random clusters of the same sizes
     clusters_help: bool
     n_tasks: int
-    sentence: str
+    sentence: str  # all this, and what serves, with figures in points (hundredths of accuracy)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
@@ -203,13 +165,7 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
-        """Rebuild it from what `to_dict` returned.
-
-        Raises
-        ------
-        DataError
-            If something is missing or of another type.
-        """
+        """Rebuild it from what `to_dict` returned; a DataError if something is missing or of another type."""
         types = {"setting": str, "over_shared": dict, "clusters_help": bool, "n_tasks": int, "sentence": str}
         for name, expected in types.items():
             if not isinstance(values.get(name), expected):
@@ -237,31 +193,9 @@ def make_verdict(
 ) -> Verdict:
     """Judge clusters by the accuracies of the same tasks with cluster models, without, with random clusters.
 
-    Parameters
-    ----------
-    setting
-        ``multitask`` or ``fewshot``.
-    cluster
-        The accuracy of every task with cluster models. None where there are no clusters to judge: none were
-        given, or all tasks are in one.
-    shared
-        The same without them.
-    random
-        The same with random clusters of the same sizes, (tasks,), or (draws, tasks), of which the mean is
-        taken; None if they were not measured.
-    always
-        Whether cluster models serve whatever the verdict: the sentence says so.
-    otherwise
-        What serves where cluster models do not, as a clause for the sentence.
-    seed
-        Of the bootstrap over tasks.
-
-    Raises
-    ------
-    UsageError
-        If the setting is unknown, or the accuracies are not of the same tasks.
-    DataError
-        If an accuracy is not a finite number.
+    `cluster` is None where there are no clusters to judge; `random` is (tasks,), or (draws, tasks), of which
+    the mean is taken, or None if it was not measured. With `always` cluster models serve whatever the
+    verdict, and `otherwise` is what else serves, as a clause; `seed` is that of the bootstrap over tasks.
 
     Examples
     --------

@@ -27,8 +27,6 @@ from scipy.special import softmax
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.params import Boolean, Constraint, Integer, Number, check_params
 
-__all__ = ["NEVER", "SoftmaxClassifier", "check_codes", "fit_softmax"]
-
 Floats = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -59,23 +57,12 @@ SMALLEST_SINGLE_TOL = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxClassifier:
-    """A fitted classifier.
+    """A fitted classifier; a label without rows has weight 0 and bias `NEVER`, so it is never predicted."""
 
-    Attributes
-    ----------
-    weight, bias
-        Shapes (d, n_labels) and (n_labels,), of the type of the features. A label without rows has weight 0
-        and bias `NEVER`, so it is never predicted.
-    n_iterations
-        Number of L-BFGS steps.
-    converged
-        Whether the stopping rule was met.
-    """
-
-    weight: Floats
+    weight: Floats  # (d, n_labels)
     bias: Floats
-    n_iterations: int
-    converged: bool
+    n_iterations: int  # steps of L-BFGS
+    converged: bool  # whether the stopping rule was met
 
     def logits(self, features: Floats) -> Floats:
         """Return the logits, shape (n, n_labels)."""
