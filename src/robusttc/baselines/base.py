@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, Encoder, FrozenInputs, PreparedTasks, WordEncoder, make_encoder
-from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
-from robusttc.models import multiply_rows
+from robusttc.errors import DataError, UnknownTaskError, UsageError
+from robusttc.models import multiply_rows, training_rows
 from robusttc.params import Number
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
@@ -179,22 +179,6 @@ def prepare_tasks(encoder: Encoder, tasks: TaskSet, *, progress: Progress | None
     """
     splits = None if encoder.name == "cnn" else ("train", "valid")
     return encoder.prepare(tasks, splits=splits, progress=progress)
-
-
-def training_rows(task: Task) -> NDArray[np.intp]:
-    """Return the rows of a task in ``train``; raise a DataError if they have fewer than two labels."""
-    rows = task.rows("train")
-    present = np.unique(task.label_codes[rows])
-    if len(present) < 2:
-        only = f", all of label {quote(task.label_names[present[0]])}" if len(present) else ""
-        raise DataError(
-            "the task cannot be learned",
-            where=f"task {quote(task.name)}",
-            got=f"{len(rows):,} training rows{only}",
-            expected="training rows of at least two labels",
-            todo="add rows of another label, or leave the task out",
-        )
-    return rows
 
 
 def codes_of(task: Task, rows: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -28,7 +28,6 @@ from robusttc.baselines.base import (
     codes_of,
     linear_predictor,
     prepare_tasks,
-    training_rows,
     vectors_of,
 )
 from robusttc.data import Task, TaskSet
@@ -43,6 +42,7 @@ from robusttc.models import (
     fit_softmax,
     multiply_rows,
     train_model,
+    training_rows,
 )
 from robusttc.params import Boolean, Choice, Constraint, Integer, check_param
 from robusttc.progress import Progress, report

@@ -77,6 +77,7 @@ from robusttc.models.training import (
     train_model,
     train_single_task,
     train_steps,
+    training_rows,
 )
 from robusttc.models.training_jobs import TrainingJobs, name_tasks, require_result, warn_about_tasks
 
@@ -151,6 +152,7 @@ __all__ = [
     "train_model",
     "train_single_task",
     "train_steps",
+    "training_rows",
     "warn_about_tasks",
     "write_model_folder",
 ]

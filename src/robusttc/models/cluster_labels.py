@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data import TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
+from robusttc.formatting import count
 from robusttc.params import Choice, check_param
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, check_values, difference_interval
@@ -154,14 +155,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
-        return {
-            "setting": self.setting,
-            "over_shared": self.over_shared.to_dict(),
-            "over_random": None if self.over_random is None else self.over_random.to_dict(),
-            "clusters_help": self.clusters_help,
-            "n_tasks": self.n_tasks,
-            "sentence": self.sentence,
-        }
+        random = None if self.over_random is None else self.over_random.to_dict()
+        return {**asdict(self), "over_shared": self.over_shared.to_dict(), "over_random": random}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
@@ -208,7 +203,7 @@ def make_verdict(
     kind = check_setting(setting)
     n_tasks = int(np.size(shared))
     if cluster is None:
-        what = f"There are no clusters to tell apart ({SETTING_WORDS[kind]}, {count(n_tasks)})"
+        what = f"There are no clusters to tell apart ({SETTING_WORDS[kind]}, {count(n_tasks, 'task')})"
         return Verdict(kind, UNKNOWN, None, False, n_tasks, f"{what}; {otherwise}.")
     over_shared = difference_interval(cluster, shared, seed=seed)
     over_random = None
@@ -225,7 +220,7 @@ def make_verdict(
 
 def word_verdict(kind: Setting, over_shared: Estimate, over_random: Estimate | None, *, enough: bool) -> str:
     """Return the figures of a verdict as a clause."""
-    basis = f"({SETTING_WORDS[kind]}, {count(over_shared.n)})"
+    basis = f"({SETTING_WORDS[kind]}, {count(over_shared.n, 'task')})"
     shared_part = f"{points(over_shared)} over the shared model"
     random_part = "" if over_random is None else f"{points(over_random, unit='')} over random clusters"
     both = f"{shared_part} and {random_part}" if random_part else shared_part
@@ -257,11 +252,6 @@ def points(estimate: Estimate, *, sign: str = "+", unit: str = " points") -> str
     if not math.isfinite(low):
         return f"{shown_mean}{unit} [no interval]"
     return f"{shown_mean}{unit} [{round(low, 1) + 0.0:.1f}, {round(high, 1) + 0.0:.1f}]"
-
-
-def count(n_tasks: int) -> str:
-    """Return how many tasks, in words."""
-    return f"{n_tasks:,} task" + ("" if n_tasks == 1 else "s")
 
 
 def check_setting(setting: str) -> Setting:

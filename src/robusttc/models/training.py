@@ -284,6 +284,26 @@ def train_model(
     return TrainedModel(layer, np.ascontiguousarray(heads.weight.T), bias)
 
 
+def training_rows(task: Task) -> NDArray[np.intp]:
+    """Return the rows of a task in ``train``; raise a DataError if they have fewer than two labels."""
+    rows = task.rows("train")
+    found = np.unique(task.label_codes[rows])
+    if len(found) < 2:
+        only = (
+            f"{len(rows):,} training rows, all of label {quote(task.label_names[found[0]])}"
+            if len(found)
+            else ""
+        )
+        raise DataError(
+            "the task cannot be learned",
+            where=f"task {quote(task.name)}",
+            got=only or "no training rows",
+            expected="training rows of at least two labels",
+            todo="add rows of another label, or leave the task out",
+        )
+    return rows
+
+
 def train_single_task(
     task: Task,
     prepared: PreparedTasks,
@@ -310,23 +330,12 @@ def train_single_task(
     >>> [task.label_names[code] for code in model.predict_codes(prepared.inputs)]
     ['greet', 'leave']
     """
-    rows = task.rows("train")
+    rows = training_rows(task)
     codes = task.label_codes[rows].astype(np.int64)
-    where = f"task {quote(task.name)}"
-    if len(np.unique(codes)) < 2:
-        raise DataError(
-            "the task cannot be learned",
-            where=where,
-            got=f"{len(rows):,} training rows, all of label {quote(task.label_names[codes[0]])}"
-            if len(rows)
-            else "no training rows",
-            expected="training rows of at least two labels",
-            todo="add rows of another label, or leave the task out",
-        )
     if (prepared.items_of(task.name, rows) < 0).any():
         raise UsageError(
             "the training rows of the task are not prepared",
-            where=where,
+            where=f"task {quote(task.name)}",
             todo="prepare the split 'train' too",
         )
     inputs = prepared.inputs_of(task.name, rows)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from robusttc.data import TaskSet
 from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, FrozenInputs, PreparedTasks, WordEncoder
-from robusttc.errors import DataError, quote
+from robusttc.errors import DataError
 from robusttc.jobs import Job, Result
 from robusttc.models import (
     TrainingJobs,
@@ -25,6 +25,7 @@ from robusttc.models import (
     name_tasks,
     require_result,
     split_arrays,
+    training_rows,
     warn_about_tasks,
 )
 from robusttc.multitask.blending import CLUSTER_ONLY, OWN_ONLY, BlendWeights, SeenTexts
@@ -59,17 +60,7 @@ def check_learnable(tasks: TaskSet) -> None:
     if len(tasks) == 0:
         raise DataError("there are no tasks to train on", expected="at least one task")
     for task in tasks:
-        rows = task.rows("train")
-        found = np.unique(task.label_codes[rows])
-        if len(found) < 2:
-            only = f", all of label {quote(task.label_names[found[0]])}" if len(found) else ""
-            raise DataError(
-                "the task cannot be learned",
-                where=f"task {quote(task.name)}",
-                got=f"{len(rows):,} training rows{only}" if len(rows) else "no training rows",
-                expected="training rows of at least two labels",
-                todo="add rows of another label, or leave the task out",
-            )
+        training_rows(task)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
