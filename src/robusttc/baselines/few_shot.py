@@ -44,11 +44,6 @@ class MatchingNetworkBaseline(SourceBaseline):
     encoder, vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
-    Attributes
-    ----------
-    metric_
-        The layer whose representations are matched.
-
     Examples
     --------
     >>> from robusttc.encoders import FeatureEncoder
@@ -107,11 +102,6 @@ class TaskMixtureBaseline(SourceBaseline):
         How single-task models are trained; None takes the defaults of `TrainingSettings`.
     encoder, vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
-
-    Attributes
-    ----------
-    source_models_
-        The single-task models, by the names of their tasks.
 
     Examples
     --------
@@ -173,14 +163,7 @@ def mix(components: Sequence[Predictor], weights: Floats, inputs: FrozenInputs) 
 
 
 def prune_weights(weights: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Leave out the smallest weights, `PRUNED_WEIGHT` together; return the others' places and shares.
-
-    Examples
-    --------
-    >>> places, shares = prune_weights(np.array([0.004, 0.6, 0.006, 0.39]))
-    >>> places.tolist(), shares.round(3).tolist()
-    ([1, 3], [0.606, 0.394])
-    """
+    """Leave out the smallest weights, `PRUNED_WEIGHT` together; return the others' places and shares."""
     order = np.argsort(weights, kind="stable")
     n_pruned = int(np.searchsorted(np.cumsum(weights[order]), PRUNED_WEIGHT * (1 + 1e-9), side="right"))
     kept = np.sort(order[n_pruned:]).astype(np.int64)

@@ -37,11 +37,6 @@ class HolisticBaseline(Baseline):
     encoder, vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
-    Attributes
-    ----------
-    estimator_
-        The fitted `ClusterMultiTask`.
-
     Examples
     --------
     >>> import numpy as np
@@ -116,11 +111,6 @@ class FineTunedHolisticBaseline(SourceBaseline):
         The inverse strength of the classifier's penalty.
     encoder, vectors, model, device, random_state
         See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
-
-    Attributes
-    ----------
-    layer_
-        The shared layer.
 
     Examples
     --------

@@ -218,16 +218,19 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         if clusters is not None and not (is_paper and self.cluster_models == "never"):
             by_name = dict(zip(tasks.names, check_clusters(tasks, clusters).tolist(), strict=True))
         with threadpool_limits(1), TrainingJobs(STAGE, runner, progress=progress) as jobs:
+            # Texts become frozen inputs, those of private tasks apart from all others.
             encoder = self._make_encoder(tasks, progress)
             splits = REFIT_SPLITS["train" if is_paper else self.refit]
             data = prepare_tasks(tasks, encoder, by_name, splits=splits, progress=progress)
             defaults = PAPER if is_paper else default_settings(data.inputs_of(tasks.names[0]))
             self.settings_ = self.settings or defaults
+            # Decide on held-out rows what serves, and train it.
             trainer = Trainer(jobs, data, self.settings_, self.seed_)
             train = self._train_paper if is_paper else self._train_blend
             self.evaluation_: dict[str, HeldOutRows] = {}
             predictor, decision, folds = train(trainer, encoder)
             jobs.finish()
+            # Make its probabilities ones to trust, by the same held-out rows.
             self.trust_ = calibrate(predictor, data, folds, decision.served, seed=self.seed_)
         self._set_predictor(predictor)
         self._set_decision(decision)

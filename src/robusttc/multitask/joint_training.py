@@ -312,9 +312,13 @@ def converge_heads(
     return weights, biases
 
 
-def converge_head(representation: Floats, task: TaskRows, head_c: float) -> tuple[Floats, Floats]:
-    """Return weight (labels, width) and bias of one converged classifier."""
-    fitted = fit_softmax(representation, task.codes, n_labels=task.n_labels, C=head_c, balanced=True)
+def converge_head(
+    representation: Floats, task: TaskRows, head_c: float, near: Any = None
+) -> tuple[Floats, Floats]:
+    """Return weight (labels, width) and bias of one converged classifier; see `fit_softmax`."""
+    fitted = fit_softmax(
+        representation, task.codes, n_labels=task.n_labels, C=head_c, balanced=True, near=near
+    )
     return np.ascontiguousarray(fitted.weight.T, dtype=np.float32), fitted.bias.astype(np.float32)
 
 

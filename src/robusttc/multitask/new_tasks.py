@@ -54,6 +54,7 @@ KIND, VERSION = "robusttc-joined", 3
 
 Floats = NDArray[np.float32]
 Right = NDArray[np.bool_]
+Classifier = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight (width, labels) and bias
 Heads = dict[str, Floats]  # the arrays of one task's classifiers on one layer
 
 
@@ -172,6 +173,7 @@ def train_new_task(inputs: AddInputs, name: str) -> Result:
     bases = find_bases(inputs.shared, inputs.clusters, new.task.may_share, new.cluster, new.words)
     # Layers are frozen: every row is represented once.
     represented = {kind: base.layer.represent(new.inputs) for kind, base in bases.items()}
+    near = {kind: namesakes_of(base, new.task, inputs.label_names) for kind, base in bases.items()}
 
     def train(rows: NDArray[np.intp], suffix: str) -> tuple[OwnModel, dict[str, Heads]]:
         own: OwnModel
@@ -181,10 +183,7 @@ def train_new_task(inputs: AddInputs, name: str) -> Result:
             own = train_jointly(new.inputs, [task], settings=settings, generator=generator, stop_early=True)
         else:
             own = fit_own(new.inputs, task, settings=settings, seed=inputs.seed, stage=f"own{suffix}")
-        return own, {
-            kind: fit_heads(base, represented[kind][rows], task, inputs.label_names, settings)
-            for kind, base in bases.items()
-        }
+        return own, {kind: fit_heads(represented[kind][rows], task, near[kind], settings) for kind in bases}
 
     learned = new.task.rows(*new.splits)
     tables: dict[str, list[NDArray[np.float64]]] = {}
@@ -223,11 +222,7 @@ def with_heads(model: SharedModel, name: str, heads: Heads) -> SharedModel:
 
 
 def fit_heads(
-    model: SharedModel,
-    representation: Floats,
-    task: TaskRows,
-    label_names: Mapping[str, tuple[str, ...]],
-    settings: MultiTaskSettings,
+    representation: Floats, task: TaskRows, near: Classifier | None, settings: MultiTaskSettings
 ) -> Heads:
     """Fit the classifiers of a task on a frozen layer to convergence.
 
@@ -236,64 +231,26 @@ def fit_heads(
     """
     head_c = settings.head_c or settings.own_c
     weight, bias = converge_head(representation, task, head_c)
-    found = {"weight": weight, "bias": bias}
-    if settings.head_c > 0:
-        found |= {"converged weight": weight, "converged bias": bias}
-        near = namesakes_of(model, task, label_names) if settings.share_labels else None
-        if near is not None:
-            found["weight"], found["bias"] = fit_near(representation, task, near, head_c)
-    return found
+    if settings.head_c == 0:
+        return {"weight": weight, "bias": bias}
+    found = {"converged weight": weight, "converged bias": bias}
+    if settings.share_labels and near is not None:
+        weight, bias = converge_head(representation, task, head_c, near=near)
+    return {"weight": weight, "bias": bias, **found}
 
 
 def namesakes_of(
-    model: SharedModel, task: TaskRows, label_names: Mapping[str, tuple[str, ...]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    model: SharedModel, task: Task, label_names: Mapping[str, tuple[str, ...]]
+) -> Classifier | None:
     """Return the mean classifier of each label's namesakes in other tasks, 0 without any; None for none."""
     places: dict[str, list[int]] = {}
     for number, label in enumerate(label for name in model.names for label in label_names[name]):
         places.setdefault(label_key(label), []).append(number)
-    weight = np.zeros((task.n_labels, model.weight.shape[1]))
-    bias = np.zeros(task.n_labels)
+    weight, bias = np.zeros((len(task.label_names), model.weight.shape[1])), np.zeros(len(task.label_names))
     for place, label in enumerate(task.label_names):
         if found := places.get(label_key(label)):
             weight[place], bias[place] = model.weight[found].mean(axis=0), model.bias[found].mean()
-    return (weight, bias) if weight.any() else None
-
-
-def fit_near(
-    representation: Floats, task: TaskRows, near: tuple[NDArray[np.float64], NDArray[np.float64]], c: float
-) -> tuple[Floats, Floats]:
-    """Fit class-balanced softmax regression whose weights are drawn to given ones in place of zero.
-
-    ``min  sum_i v_i log_loss_i + 1 / (2 c) ||W - near||^2`` with ``v`` the weights that make all labels count
-    the same, by L-BFGS.
-    """
-    from scipy.optimize import minimize
-
-    # Products in 32 bits: a task of hundreds of labels takes half the time.
-    features, (start, bias) = representation, near
-    counts = np.bincount(task.codes, minlength=task.n_labels)
-    importance = (len(task.codes) / (np.count_nonzero(counts) * counts.clip(min=1)))[task.codes]
-    rows = np.arange(len(task.codes))
-
-    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        change = flat.reshape(task.n_labels, -1)
-        logits = features @ (start + change[:, :-1]).T.astype(np.float32) + (bias + change[:, -1])
-        logits -= logits.max(axis=1, keepdims=True)
-        shares = np.exp(logits)
-        total = shares.sum(axis=1)
-        value = importance @ (np.log(total) - logits[rows, task.codes])
-        shares /= total[:, None]
-        shares[rows, task.codes] -= 1
-        shares *= importance[:, None]
-        of_weight = shares.T.astype(np.float32) @ features + change[:, :-1] / c
-        gradient = np.column_stack([of_weight, shares.sum(axis=0)])
-        return float(value + (change[:, :-1] ** 2).sum() / (2 * c)), gradient.reshape(-1)
-
-    zero = np.zeros(task.n_labels * (features.shape[1] + 1))
-    found = minimize(loss, zero, jac=True, method="L-BFGS-B", options={"maxiter": 100, "ftol": 1e-5})
-    change = found.x.reshape(task.n_labels, -1)
-    return (start + change[:, :-1]).astype(np.float32), (bias + change[:, -1]).astype(np.float32)
+    return (weight.T, bias) if weight.any() else None
 
 
 def finish_task(
