@@ -178,8 +178,14 @@ class AsapBaseline(TaskBaseline):
         return solutions[self.value_]
 
     def _solve(self, train: Sequence[Rows], n_labels: int, penalty: float) -> AsapSolution:
-        options = {"n_clusters": self.n_clusters, "within": self.within, "mean_penalty": self.mean_penalty}
-        return solve_asap(train, n_labels, penalty=penalty, **options)
+        return solve_asap(
+            train,
+            n_labels,
+            n_clusters=self.n_clusters,
+            penalty=penalty,
+            within=self.within,
+            mean_penalty=self.mean_penalty,
+        )
 
     def _fit_alone(self, task: Task, encoder: Encoder) -> TaskModel:
         """Solve the program for one task: then it is plain logistic regression."""

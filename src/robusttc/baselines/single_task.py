@@ -131,13 +131,14 @@ class OwnRowsBaseline(TaskBaseline):
         shared = tasks.shareable()
         private = [TaskSet([task]) for task in tasks if not task.may_share]
         models: dict[str, TaskModel] = {}
-        for group in [shared, *private] if len(shared) else private:
-            prepared = prepare_tasks(self._encoder, group, progress=progress)
-            if group is shared and len(candidates) > 1:
-                self._choose(group, prepared, candidates, progress)
-            for task in () if self.few_shot else group:
-                models[task.name] = self._fit_task(self._encoder, prepared, task, self.value_, self._seed)
-                report(progress, "models", len(models), len(tasks), "tasks", task.name)
+        with threadpool_limits(limits=1):
+            for group in [shared, *private] if len(shared) else private:
+                prepared = prepare_tasks(self._encoder, group, progress=progress)
+                if group is shared and len(candidates) > 1:
+                    self._choose(group, prepared, candidates, progress)
+                for task in () if self.few_shot else group:
+                    models[task.name] = self._fit_task(self._encoder, prepared, task, self.value_, self._seed)
+                    report(progress, "models", len(models), len(tasks), "tasks", task.name)
         self.models_ = {name: models[name] for name in tasks.names if name in models}
         return self
 
@@ -149,14 +150,14 @@ class OwnRowsBaseline(TaskBaseline):
             value, seed = self._candidates()[0], run_seed(self.random_state)
             encoder = self._load_encoder()
         training_rows(task)  # raises before anything is encoded
-        return self._fit_task(encoder, prepare_tasks(encoder, TaskSet([task])), task, value, seed)
+        with threadpool_limits(limits=1):
+            return self._fit_task(encoder, prepare_tasks(encoder, TaskSet([task])), task, value, seed)
 
     def _fit_task(
         self, encoder: Encoder, prepared: PreparedTasks, task: Task, value: Any, seed: int
     ) -> TaskModel:
         rows = LabelledRows.of(task, prepared, training_rows(task), seed)
-        with threadpool_limits(limits=1):
-            return TaskModel(task.label_names, encoder.for_new_texts(prepared), self._fit_rows(rows, value))
+        return TaskModel(task.label_names, encoder.for_new_texts(prepared), self._fit_rows(rows, value))
 
     def _choose(
         self, tasks: TaskSet, prepared: PreparedTasks, candidates: Sequence[Any], progress: Progress | None
@@ -174,8 +175,7 @@ class OwnRowsBaseline(TaskBaseline):
             cut = few_shot_rows(task, random_state=self._seed) if self.few_shot else task.rows("train")
             rows = LabelledRows.of(task, prepared, cut, self._seed)
             queries, codes = prepared.inputs_of(task.name, valid), task.label_codes[valid]
-            with threadpool_limits(limits=1):
-                tables = [self._fit_rows(rows, value)(queries) for value in candidates]
+            tables = [self._fit_rows(rows, value)(queries) for value in candidates]
             accuracies.append([float((table.argmax(axis=1) == codes).mean()) for table in tables])
             report(progress, "choosing", number, len(usable), "tasks", task.name)
         if accuracies:

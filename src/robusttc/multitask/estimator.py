@@ -421,8 +421,9 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             parameters = {**content["parameters"], "device": device}
             if parameters["encoder"] is None:
                 reader = predictor.reader
-                is_tuned = parameters["tune"] is not None and isinstance(reader, PairedEncoder)
-                parameters["encoder"] = reader.first if is_tuned else reader
+                is_tuned = parameters["tune"] is not None
+                first = reader.first if is_tuned and isinstance(reader, PairedEncoder) else reader
+                parameters["encoder"] = first
             if parameters["settings"] is not None:
                 parameters["settings"] = MultiTaskSettings(**parameters["settings"])
             verdict = content["verdict"]

@@ -43,7 +43,7 @@ class LinearModel:
     [[0.73, 0.27], [0.27, 0.73]]
     """
 
-    def __init__(self, weight: Floats, bias: Floats) -> None:
+    def __init__(self, weight: NDArray[Any], bias: NDArray[Any]) -> None:
         self.weight = np.ascontiguousarray(weight, dtype=np.float32)
         self.bias = np.ascontiguousarray(bias, dtype=np.float32)
 
@@ -253,7 +253,7 @@ class Predictor:
     def without(self, names: Iterable[str]) -> Predictor:
         """Return the same models without the parts that are some tasks' own."""
         gone, parts = set(names), ("tasks", "private_readers", "own", "references")
-        left = {
+        left: dict[str, Any] = {
             part: {name: one for name, one in getattr(self, part).items() if name not in gone}
             for part in parts
         }

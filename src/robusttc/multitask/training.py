@@ -189,7 +189,7 @@ def make_splits(
 
     With `held` it is a fold: a split that holds out nothing is left out.
     """
-    groups = {f"private {private}": (private,) for private in data.private}
+    groups: dict[str, tuple[str, ...]] = {f"private {private}": (private,) for private in data.private}
     if data.prepared is not None:
         groups[WHOLE] = data.sharing
     splits = {}

@@ -210,7 +210,7 @@ def decide(trainer: Trainer, folds: Folds, *, cluster_models: str, n_random: int
     tables["served"] = served
     held_out = {}
     for name in names:
-        kinds = [kind for kind in ("own", "shared", "cluster", "served") if kind in tables]
+        kinds: list[str] = [kind for kind in ("own", "shared", "cluster", "served") if kind in tables]
         right = {kind: tables[kind][name].argmax(axis=1) == codes[name] for kind in kinds}
         held_out[name] = HeldOutRows(folds.rows(name), right)
     blended = {name: (served.get(name, own[name]), codes[name]) for name in own}
@@ -314,7 +314,7 @@ def predict_held_out(predictor: Predictor, data: TrainingData, folds: Folds) -> 
     """Return the probabilities of what serves for held-out rows that it has not seen, and their codes."""
     held = {name: folds.rows(name) for name in predictor.tasks}
     return {
-        name: (predictor.raw_probabilities(name, data.take(name, rows)), data.tasks[name].label_codes[rows])
+        name: (predictor.raw_probabilities(name, data.take(name, rows)), data.rows(name, rows).codes)
         for name, rows in held.items()
     }
 
