@@ -27,7 +27,7 @@ from robusttc.random import numpy_generator
 
 __all__ = ["PlainWay", "Sampled"]
 
-CLUSTER_EPOCHS, CLUSTER_RATE = 60, 1e-3  # as in `robusttc.multitask.settings.paper_settings`
+CLUSTER_EPOCHS, CLUSTER_RATE = 60, 1e-3  # as in `robusttc.multitask.PAPER`
 MOST_CLUSTERS = 3
 N_DRAWS = 2000
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from robusttc.errors import DataError, UsageError
@@ -242,3 +244,23 @@ def test_separated_labels_are_fitted(scale: float) -> None:
             assert np.isfinite(fitted.weight).all()
             if scale >= 3:
                 assert (fitted.predict_codes(features) == codes).all()
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+def test_a_classifier_can_be_drawn_to_another(n_labels: int) -> None:
+    generator = np.random.default_rng(n_labels)
+    features = generator.normal(size=(30, 5))
+    codes = np.arange(30) % max(2, n_labels - 1)  # of four labels one has no rows
+    near = generator.normal(size=(5, n_labels)), generator.normal(size=n_labels)
+    costs = 3.0 * 30 / (len(set(codes)) * np.bincount(codes))[codes]
+
+    def objective(flat: NDArray[np.float64]) -> float:
+        weight, bias = flat[:-n_labels].reshape(5, n_labels), flat[-n_labels:]
+        logs = log_softmax(features @ weight + bias, axis=1)
+        return float(-(costs * logs[np.arange(30), codes]).sum() + ((weight - near[0]) ** 2).sum() / 2)
+
+    fitted = fit_softmax(features, codes, n_labels=n_labels, C=3.0, balanced=True, tol=1e-8, near=near)
+    assert fitted.converged
+    found = np.concatenate([fitted.weight.ravel(), fitted.bias])
+    best = minimize(objective, np.concatenate([near[0].ravel(), near[1]]), tol=1e-9).fun
+    assert objective(found) == pytest.approx(best, rel=1e-5)

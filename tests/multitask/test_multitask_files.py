@@ -26,7 +26,6 @@ def check_same(model: ClusterMultiTask, loaded: ClusterMultiTask, asked: dict[st
         "verdict_",
         "held_out_accuracy_",
         "temperature_",
-        "agreement_",
         "epochs_",
         "without_validation_",
     ):

@@ -10,6 +10,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
+from robusttc.models import split_arrays
 from robusttc.multitask import OWN_ONLY, ClusterMultiTask, MultiTaskSettings
 
 QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=30, head_c=3.0)
@@ -24,7 +25,7 @@ def shared_arrays(model: ClusterMultiTask) -> dict[str, Any]:
         groups["shared"] = serving.shared
     found: dict[str, Any] = {}
     for key, shared in groups.items():
-        found |= {f"{key}, {name}": array for name, array in shared.describe()[1].items()}
+        found |= {f"{key}, {name}": array for name, array in split_arrays(shared.describe())[1].items()}
         assert HIDDEN not in shared.names
     if serving.scope is not None:
         found |= serving.scope.arrays()

@@ -28,7 +28,10 @@ def test_the_report_measures_what_it_says(seed: int) -> None:
     coverages = [one.coverage for one in report.coverage]
     assert coverages == sorted(coverages, reverse=True)
     assert TrustReport.from_dict(report.to_dict()).to_dict() == report.to_dict()
-    assert len({task.temperature for task in model.predictor_.tasks.values()}) == 1
+    # The tasks of a cluster have one temperature.
+    pairs = {(task.cluster, task.temperature) for task in model.predictor_.tasks.values()}
+    assert dict(pairs) == model.temperature_
+    assert len(pairs) == 2
     # The coverage that is promised is about what test rows get.
     answered, right = [], []
     for task in planted.tasks:

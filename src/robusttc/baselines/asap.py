@@ -52,8 +52,6 @@ from robusttc.params import Choice, Constraint, Integer, check_params
 from robusttc.progress import Progress, report
 from robusttc.random import child_seed, run_seed
 
-__all__ = ["AsapBaseline"]
-
 Floats = NDArray[np.float64]
 # The features (rows, d) and the label of every row of a task.
 Rows = tuple[Floats, NDArray[np.int64]]
@@ -134,22 +132,7 @@ class AsapBaseline(TaskBaseline):
     converged_: bool = field(init=False)
 
     def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
-        """Learn all tasks, and cluster them.
-
-        Parameters
-        ----------
-        tasks
-            The tasks; those that may be shared must have the same labels.
-        progress
-            Progress callback.
-
-        Raises
-        ------
-        UsageError
-            If a parameter cannot be used, or the label sets differ.
-        DataError
-            If no task may be shared, or a task has no training rows.
-        """
+        """Learn all tasks, and cluster them; those that may be shared must have the same labels."""
         check_params(self.get_params(deep=False), CONSTRAINTS)
         seed = run_seed(self.random_state)
         # By name, so that the order of the tasks changes nothing.
@@ -187,17 +170,17 @@ class AsapBaseline(TaskBaseline):
         self.tuning_ = {}
         solutions: dict[float, AsapSolution] = {}
         for number, value in enumerate(candidates, start=1):
-            solutions[value] = self._solve(train, tasks, value)
+            solutions[value] = self._solve(train, len(tasks[tasks.names[0]].label_names), value)
             if len(candidates) > 1:
                 self.tuning_[value] = mean_accuracy(solutions[value], valid)
             report(progress, "programs", number, len(candidates), "penalties")
         self.value_ = max(candidates, key=lambda value: self.tuning_.get(value, 0.0))
         return solutions[self.value_]
 
-    def _solve(self, train: Sequence[Rows], tasks: TaskSet, penalty: float) -> AsapSolution:
+    def _solve(self, train: Sequence[Rows], n_labels: int, penalty: float) -> AsapSolution:
         return solve_asap(
             train,
-            len(next(iter(tasks)).label_names),
+            n_labels,
             n_clusters=self.n_clusters,
             penalty=penalty,
             within=self.within,
@@ -206,14 +189,11 @@ class AsapBaseline(TaskBaseline):
 
     def _fit_alone(self, task: Task, encoder: Encoder) -> TaskModel:
         """Solve the program for one task: then it is plain logistic regression."""
-        alone = TaskSet([task])
-        prepared = prepare_tasks(encoder, alone)
-        solution = self._solve([rows_of(task, "train", prepared)], alone, self.value_)
-        return TaskModel(
-            task.label_names,
-            encoder.for_new_texts(prepared),
-            linear_predictor(solution.weight[0], solution.bias[0]),
-        )
+        prepared = prepare_tasks(encoder, TaskSet([task]))
+        rows, n_labels = rows_of(task, "train", prepared), len(task.label_names)
+        solution = self._solve([rows], n_labels, self.value_)
+        classify = linear_predictor(solution.weight[0], solution.bias[0])
+        return TaskModel(task.label_names, encoder.for_new_texts(prepared), classify)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,26 +29,11 @@ from robusttc.encoders import (
     WordEncoder,
     make_encoder,
 )
-from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
-from robusttc.models import multiply_rows
+from robusttc.errors import DataError, UnknownTaskError, UsageError
+from robusttc.models import multiply_rows, training_rows
 from robusttc.params import Number
 from robusttc.progress import Progress
 from robusttc.random import RandomState, run_seed
-
-__all__ = [
-    "AUTO",
-    "POSITIVE",
-    "Baseline",
-    "Predictor",
-    "SourceBaseline",
-    "TaskBaseline",
-    "TaskModel",
-    "codes_of",
-    "linear_predictor",
-    "prepare_tasks",
-    "training_rows",
-    "vectors_of",
-]
 
 Floats = NDArray[np.float64]
 # From the inputs of items to the probability of every label; an item's depend on the item alone.
@@ -61,21 +46,11 @@ POSITIVE = Number(0, excludes=("low",))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskModel:
-    """The fitted model of one task.
+    """The fitted model of one task."""
 
-    Attributes
-    ----------
-    label_names
-        The labels of the task, in the order of the columns of `predict_proba`.
-    reader
-        The encoder of texts to predict.
-    predictor
-        The function that returns the probabilities of what the encoder returned.
-    """
-
-    label_names: tuple[str, ...]
-    reader: Encoder
-    predictor: Predictor
+    label_names: tuple[str, ...]  # in the order of the columns of `predict_proba`
+    reader: Encoder  # of texts to predict
+    predictor: Predictor  # from what the encoder returns to probabilities
 
     def predict_proba(self, texts: Any) -> Floats:
         """Return the probability of every label for every text."""
@@ -136,15 +111,7 @@ class TaskBaseline(Baseline):
         return tuple(self.models_)
 
     def model_of(self, task_name: str) -> TaskModel:
-        """Return the model of a task.
-
-        Raises
-        ------
-        UnknownTaskError
-            If it was not fitted to a task of this name.
-        UsageError
-            If it is not fitted.
-        """
+        """Return the model of a task that it was fitted to."""
         self._require_fitted("models_")
         if not isinstance(task_name, str) or task_name not in self.models_:
             raise UnknownTaskError(task_name, tuple(self.models_))
@@ -186,22 +153,7 @@ class SourceBaseline(Baseline):
         """Return the predictor of a new task, from its training rows."""
 
     def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
-        """Learn from the source tasks.
-
-        Parameters
-        ----------
-        tasks
-            The source tasks.
-        progress
-            Progress callback.
-
-        Raises
-        ------
-        DataError
-            If no task may be shared, or one has fewer than two labels in ``train``.
-        UsageError
-            If a parameter cannot be used.
-        """
+        """Learn from the source tasks that may be shared."""
         sources = tasks.shareable()
         if len(sources) == 0:
             raise DataError("there is no source task that may be shared", expected="at least one")
@@ -216,15 +168,7 @@ class SourceBaseline(Baseline):
         return self
 
     def adapt(self, task: Task) -> TaskModel:
-        """Return the model of a new task, fitted to its rows in ``train``.
-
-        Raises
-        ------
-        UsageError
-            If `fit` was not called.
-        DataError
-            If the task has fewer than two labels in ``train``.
-        """
+        """Return the model of a new task, fitted to its rows in ``train``."""
         self._require_fitted("source_names_")
         rows = training_rows(task)
         # The numbers of words are those of the sources.
@@ -243,22 +187,6 @@ def prepare_tasks(encoder: Encoder, tasks: TaskSet, *, progress: Progress | None
     """
     splits = None if encoder.name == "cnn" else ("train", "valid")
     return encoder.prepare(tasks, splits=splits, progress=progress)
-
-
-def training_rows(task: Task) -> NDArray[np.intp]:
-    """Return the rows of a task in ``train``; raise a DataError if they have fewer than two labels."""
-    rows = task.rows("train")
-    present = np.unique(task.label_codes[rows])
-    if len(present) < 2:
-        only = f", all of label {quote(task.label_names[present[0]])}" if len(present) else ""
-        raise DataError(
-            "the task cannot be learned",
-            where=f"task {quote(task.name)}",
-            got=f"{len(rows):,} training rows{only}",
-            expected="training rows of at least two labels",
-            todo="add rows of another label, or leave the task out",
-        )
-    return rows
 
 
 def codes_of(task: Task, rows: NDArray[np.intp]) -> NDArray[np.int64]:

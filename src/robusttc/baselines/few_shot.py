@@ -21,8 +21,6 @@ from robusttc.fewshot.settings import FewShotSettings, default_settings
 from robusttc.models import Layer, TrainedModel, TrainingSettings, train_single_task
 from robusttc.progress import Progress, report
 
-__all__ = ["MatchingNetworkBaseline", "TaskMixtureBaseline"]
-
 Floats = NDArray[np.float64]
 
 # Components of the smallest weights, of so much together, are left out: of hundreds most have hardly any, and
@@ -41,17 +39,10 @@ class MatchingNetworkBaseline(SourceBaseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn`` as in the paper, ``sentence``, or an encoder.
     settings
         How the metric is trained (`FewShotSettings`); None takes those of ``strategy="paper"``.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`.
-
-    Attributes
-    ----------
-    metric_
-        The layer whose representations are matched.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
     Examples
     --------
@@ -107,17 +98,10 @@ class TaskMixtureBaseline(SourceBaseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn`` as in the paper, ``sentence``, or an encoder.
     settings
         How single-task models are trained; None takes the defaults of `TrainingSettings`.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`.
-
-    Attributes
-    ----------
-    source_models_
-        The single-task models, by the names of their tasks.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
     Examples
     --------
@@ -179,14 +163,7 @@ def mix(components: Sequence[Predictor], weights: Floats, inputs: FrozenInputs) 
 
 
 def prune_weights(weights: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Leave out the smallest weights, `PRUNED_WEIGHT` together; return the others' places and shares.
-
-    Examples
-    --------
-    >>> places, shares = prune_weights(np.array([0.004, 0.6, 0.006, 0.39]))
-    >>> places.tolist(), shares.round(3).tolist()
-    ([1, 3], [0.606, 0.394])
-    """
+    """Leave out the smallest weights, `PRUNED_WEIGHT` together; return the others' places and shares."""
     order = np.argsort(weights, kind="stable")
     n_pruned = int(np.searchsorted(np.cumsum(weights[order]), PRUNED_WEIGHT * (1 + 1e-9), side="right"))
     kept = np.sort(order[n_pruned:]).astype(np.int64)

@@ -14,18 +14,10 @@ from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks
 from robusttc.errors import UsageError, quote
 from robusttc.models import Layer, TrainedModel, fit_softmax
-from robusttc.multitask import (
-    ClusterMultiTask,
-    MultiTaskSettings,
-    TrainingData,
-    paper_settings,
-    train_jointly,
-)
+from robusttc.multitask import PAPER, ClusterMultiTask, MultiTaskSettings, TrainingData, train_jointly
 from robusttc.params import check_param
 from robusttc.progress import Progress
 from robusttc.random import numpy_generator
-
-__all__ = ["FineTunedHolisticBaseline", "HolisticBaseline"]
 
 
 @dataclass(repr=False, eq=False)
@@ -38,19 +30,12 @@ class HolisticBaseline(Baseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn`` as in the paper, ``sentence``, or an encoder.
     targets
         The names of the tasks to train on; None takes all.
     settings
         How to train; None takes the paper's settings.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`.
-
-    Attributes
-    ----------
-    estimator_
-        The fitted `ClusterMultiTask`.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
     Examples
     --------
@@ -70,24 +55,7 @@ class HolisticBaseline(Baseline):
     estimator_: ClusterMultiTask = field(init=False)
 
     def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
-        """Train the one model.
-
-        Parameters
-        ----------
-        tasks
-            The tasks; one that may not be shared gets a model of its own.
-        progress
-            Progress callback.
-
-        Raises
-        ------
-        UsageError
-            If a parameter cannot be used.
-        UnknownTaskError
-            If a target is not one of the tasks.
-        DataError
-            If a task has fewer than two labels in ``train``.
-        """
+        """Train the one model; a task that may not be shared gets a model of its own."""
         if isinstance(self.targets, str):
             raise UsageError(
                 "targets is a single string", got=quote(self.targets), expected="a list of names"
@@ -137,19 +105,12 @@ class FineTunedHolisticBaseline(SourceBaseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn`` as in the paper, ``sentence``, or an encoder.
     settings
         How the holistic model is trained; None takes the paper's settings.
     C
         The inverse strength of the classifier's penalty.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`.
-
-    Attributes
-    ----------
-    layer_
-        The shared layer.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the paper's encoder is ``cnn``.
 
     Examples
     --------
@@ -177,7 +138,7 @@ class FineTunedHolisticBaseline(SourceBaseline):
         self.layer_ = train_jointly(
             prepared.inputs,
             [data.rows(name, tasks[name].rows("train"), valid=True) for name in names],
-            settings=paper_settings(prepared.inputs) if self.settings is None else self.settings,
+            settings=self.settings or PAPER,
             # The draws of a cluster of all sources in `ClusterMultiTask(strategy="paper")`.
             generator=numpy_generator(seed, "cluster, copy 0", names),
             stop_early=True,

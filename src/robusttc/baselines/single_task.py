@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from robusttc.baselines.base import (
     codes_of,
     linear_predictor,
     prepare_tasks,
-    training_rows,
     vectors_of,
 )
 from robusttc.data import Task, TaskSet
@@ -39,21 +38,15 @@ from robusttc.models import (
     HEAD_C,
     NEVER,
     TrainingSettings,
+    add_converged_head,
     fit_softmax,
     multiply_rows,
-    train_single_task,
+    train_model,
+    training_rows,
 )
-from robusttc.params import Boolean, Choice, Integer, check_param
+from robusttc.params import Boolean, Choice, Constraint, Integer, check_param
 from robusttc.progress import Progress, report
-from robusttc.random import run_seed
-
-__all__ = [
-    "FastTextBaseline",
-    "LogisticRegressionBaseline",
-    "NearestNeighbourBaseline",
-    "PrototypeBaseline",
-    "SingleTaskBaseline",
-]
+from robusttc.random import numpy_generator, run_seed
 
 Floats = NDArray[np.float64]
 
@@ -70,15 +63,33 @@ LOGISTIC_MAX_ITER = 1000
 VOTE_TEMPERATURE = 0.1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """What a model is fitted to: the inputs and labels of some rows of a task, and the seed of the run."""
+
+    name: str
+    inputs: FrozenInputs
+    codes: NDArray[np.int64]
+    n_labels: int
+    seed: int
+
+    @classmethod
+    def of(cls, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], seed: int) -> LabelledRows:
+        """Take some rows of a task."""
+        n_labels = len(task.label_names)
+        return cls(task.name, prepared.inputs_of(task.name, rows), codes_of(task, rows), n_labels, seed)
+
+
 @dataclass(repr=False, eq=False)
 class OwnRowsBaseline(TaskBaseline):
     """Base of the baselines that learn every task from its own rows.
 
     They serve multi-task learning, by `fit` and `predict`, and few-shot learning, by `adapt`, which needs no
-    source tasks. A number that the method leaves open (a penalty, a count of neighbours) is chosen by `fit`,
-    one value for all tasks, by the mean over tasks of the accuracy on their validation rows: chosen for every
-    task by its own few rows it would be chosen by chance. `adapt` takes what `fit` chose. With `few_shot`
-    on, `fit` only chooses, with the training rows of every task cut to one a label and 20 more.
+    source tasks. A number that the method leaves open (a penalty, a count of neighbours) is ``auto`` and
+    chosen by `fit`, one value for all tasks, by the mean over tasks of the accuracy on their validation rows:
+    chosen for every task by its own few rows it would be chosen by chance. `adapt` takes what `fit` chose,
+    and without `fit` the first candidate. With `few_shot` on, `fit` only chooses, with the training rows of
+    every task cut to one a label and 20 more.
 
     Attributes
     ----------
@@ -89,79 +100,64 @@ class OwnRowsBaseline(TaskBaseline):
     """
 
     few_shot = False  # a parameter where there is something to choose
+    # The name of the number, what it may be, and its candidates with many rows and with few.
+    _choice: ClassVar[tuple[str, Constraint, tuple[Any, ...], tuple[Any, ...]]]
     value_: Any = field(init=False)
     tuning_: dict[Any, float] = field(init=False)
     _encoder: Encoder = field(init=False)
     _seed: int = field(init=False)
 
-    @abstractmethod
     def _candidates(self) -> tuple[Any, ...]:
         """Check the parameters; return the values to choose from, the default one first."""
+        name, constraint, grid, few_shot_grid = self._choice
+        value = getattr(self, name)
+        check_param(name, value, Choice(AUTO), constraint)
+        for option in {"balanced", "bigrams"} & self.get_params(deep=False).keys():
+            check_param(option, getattr(self, option), Boolean())
+        return (few_shot_grid if self.few_shot else grid) if value == AUTO else (value,)
 
     @abstractmethod
-    def _fit_task(
-        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
-    ) -> Predictor:
+    def _fit_rows(self, rows: LabelledRows, value: Any) -> Predictor:
         """Return the predictor of a task, fitted to some of its rows."""
 
     def fit(self, tasks: TaskSet, *, progress: Progress | None = None) -> Self:
         """Choose the value, and fit a model to every task; with `few_shot`, choose only.
 
-        Parameters
-        ----------
-        tasks
-            The tasks. One that may not be shared has no part in the choice.
-        progress
-            Progress callback.
-
-        Raises
-        ------
-        DataError
-            If a task has fewer than two labels in ``train``.
-        UsageError
-            If a parameter cannot be used.
+        A task that may not be shared has no part in the choice.
         """
         candidates = self._candidates()
         self._encoder, self._seed = self._load_encoder(), run_seed(self.random_state)
         self.value_, self.tuning_ = candidates[0], {}
         shared = tasks.shareable()
-        groups = [shared] if len(shared) else []
-        groups += [TaskSet([task]) for task in tasks if not task.may_share]
+        private = [TaskSet([task]) for task in tasks if not task.may_share]
         models: dict[str, TaskModel] = {}
         with threadpool_limits(limits=1):
-            for group in groups:
+            for group in [shared, *private] if len(shared) else private:
                 prepared = prepare_tasks(self._encoder, group, progress=progress)
-                reader = self._encoder.for_new_texts(prepared)
                 if group is shared and len(candidates) > 1:
                     self._choose(group, prepared, candidates, progress)
                 for task in () if self.few_shot else group:
-                    rows = training_rows(task)
-                    predictor = self._fit_task(task, prepared, rows, self.value_, self._seed)
-                    models[task.name] = TaskModel(task.label_names, reader, predictor)
+                    models[task.name] = self._fit_task(self._encoder, prepared, task, self.value_, self._seed)
                     report(progress, "models", len(models), len(tasks), "tasks", task.name)
         self.models_ = {name: models[name] for name in tasks.names if name in models}
         return self
 
     def adapt(self, task: Task) -> TaskModel:
-        """Return the model of one more task; `fit` need not have been called.
-
-        Raises
-        ------
-        DataError
-            If it has fewer than two labels in ``train``.
-        UsageError
-            If a parameter cannot be used.
-        """
+        """Return the model of one more task; `fit` need not have been called."""
         if hasattr(self, "value_"):
             encoder, value, seed = self._encoder, self.value_, self._seed
         else:
             value, seed = self._candidates()[0], run_seed(self.random_state)
             encoder = self._load_encoder()
-        rows = training_rows(task)
-        prepared = prepare_tasks(encoder, TaskSet([task]))
+        training_rows(task)  # raises before anything is encoded
         with threadpool_limits(limits=1):
-            predictor = self._fit_task(task, prepared, rows, value, seed)
-        return TaskModel(task.label_names, encoder.for_new_texts(prepared), predictor)
+            return self._fit_task(encoder, prepare_tasks(encoder, TaskSet([task])), task, value, seed)
+
+    def _fit_task(
+        self, encoder: Encoder, prepared: PreparedTasks, task: Task, value: Any, seed: int
+    ) -> TaskModel:
+        rows = LabelledRows.of(task, prepared, training_rows(task), seed)
+        return TaskModel(task.label_names, encoder.for_new_texts(prepared), self._fit_rows(rows, value))
 
     def _choose(
         self, tasks: TaskSet, prepared: PreparedTasks, candidates: Sequence[Any], progress: Progress | None
@@ -176,12 +172,11 @@ class OwnRowsBaseline(TaskBaseline):
         ]
         for number, task in enumerate(usable, start=1):
             valid = task.rows("valid")
-            rows = few_shot_rows(task, random_state=self._seed) if self.few_shot else task.rows("train")
+            cut = few_shot_rows(task, random_state=self._seed) if self.few_shot else task.rows("train")
+            rows = LabelledRows.of(task, prepared, cut, self._seed)
             queries, codes = prepared.inputs_of(task.name, valid), task.label_codes[valid]
-            predictors = (self._fit_task(task, prepared, rows, value, self._seed) for value in candidates)
-            accuracies.append(
-                [float((predict(queries).argmax(axis=1) == codes).mean()) for predict in predictors]
-            )
+            tables = [self._fit_rows(rows, value)(queries) for value in candidates]
+            accuracies.append([float((table.argmax(axis=1) == codes).mean()) for table in tables])
             report(progress, "choosing", number, len(usable), "tasks", task.name)
         if accuracies:
             means = np.mean(accuracies, axis=0)
@@ -196,19 +191,16 @@ class SingleTaskBaseline(OwnRowsBaseline):
     The paper trains a convolution of window 5 and 200 filters for every task on its own, from GloVe vectors,
     with early stopping. Deviation: there is no early stopping, and a second classifier is fitted to
     convergence on the trained representation; on small tasks both are clearly better, and a weak baseline
-    would make every gain an illusion (see `robusttc.models.training`; ``head_c=None`` leaves the second
-    classifier out).
+    would make every gain an illusion (see `robusttc.models.training`).
 
     Parameters
     ----------
-    encoder
-        ``cnn``, ``sentence``, or an encoder.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`. A model depends on the seed and the task's own rows.
     settings
         How to train; None takes the default values of `TrainingSettings`.
     head_c
         The inverse strength of the penalty of the second classifier; None leaves it out.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`. A model depends on the seed and the task's own rows.
 
     Examples
     --------
@@ -231,11 +223,13 @@ class SingleTaskBaseline(OwnRowsBaseline):
             raise UsageError("settings cannot be used", got=quote(settings), expected="TrainingSettings")
         return (settings,)
 
-    def _fit_task(
-        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
-    ) -> Predictor:
-        del rows  # all in ``train``: there is nothing to choose
-        model = train_single_task(task, prepared, settings=value, seed=seed, head_c=self.head_c)
+    def _fit_rows(self, rows: LabelledRows, value: Any) -> Predictor:
+        generator = numpy_generator(rows.seed, "model", [rows.name])
+        model = train_model(
+            rows.inputs, rows.codes, n_labels=rows.n_labels, settings=value, generator=generator
+        )
+        if self.head_c is not None:
+            model = add_converged_head(model, rows.inputs, rows.codes, self.head_c, True)
         return model.probabilities
 
 
@@ -248,16 +242,13 @@ class LogisticRegressionBaseline(OwnRowsBaseline):
     Parameters
     ----------
     encoder
-        ``sentence``, or an encoder that gives one vector a row.
+        One that returns a vector a row. The others are those of `robusttc.baselines.base.Baseline`.
     C
-        The inverse strength of the penalty (that of `robusttc.models.softmax`), or ``auto``: chosen by `fit`;
-        `adapt` without `fit` takes 30, or 1000 with `few_shot`.
+        The inverse strength of the penalty (that of `robusttc.models.softmax`), or ``auto``.
     balanced
         Whether every label counts alike.
     few_shot
         Whether C is for few-shot tasks, see `OwnRowsBaseline`.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
 
     Examples
     --------
@@ -268,26 +259,17 @@ class LogisticRegressionBaseline(OwnRowsBaseline):
     (['greet', 'leave'], 30.0)
     """
 
+    _choice = ("C", POSITIVE, LOGISTIC_GRID, LOGISTIC_FEW_SHOT_GRID)
     _: KW_ONLY
     C: float | str = AUTO
     balanced: bool = True
     few_shot: bool = False
 
-    def _candidates(self) -> tuple[float, ...]:
-        check_param("C", self.C, Choice(AUTO), POSITIVE)
-        check_param("balanced", self.balanced, Boolean())
-        if self.C == AUTO:
-            return LOGISTIC_FEW_SHOT_GRID if self.few_shot else LOGISTIC_GRID
-        return (float(self.C),)
-
-    def _fit_task(
-        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
-    ) -> Predictor:
-        del seed  # nothing is drawn
+    def _fit_rows(self, rows: LabelledRows, value: Any) -> Predictor:
         fitted = fit_softmax(
-            vectors_of(prepared.inputs_of(task.name, rows)),
-            codes_of(task, rows),
-            n_labels=len(task.label_names),
+            vectors_of(rows.inputs),
+            rows.codes,
+            n_labels=rows.n_labels,
             C=value,
             balanced=bool(self.balanced),
             max_iter=LOGISTIC_MAX_ITER,
@@ -305,13 +287,11 @@ class NearestNeighbourBaseline(OwnRowsBaseline):
     Parameters
     ----------
     encoder
-        ``sentence``, or an encoder that gives one vector a row.
+        One that returns a vector a row. The others are those of `robusttc.baselines.base.Baseline`.
     n_neighbours
-        How many vote, or ``auto``: chosen by `fit`; `adapt` without `fit` takes 1.
+        How many vote, or ``auto``.
     few_shot
         Whether the number is for few-shot tasks, see `OwnRowsBaseline`.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
 
     Examples
     --------
@@ -322,20 +302,13 @@ class NearestNeighbourBaseline(OwnRowsBaseline):
     ['leave']
     """
 
+    _choice = ("n_neighbours", Integer(1), NEIGHBOUR_GRID, NEIGHBOUR_GRID)
     _: KW_ONLY
     n_neighbours: int | str = AUTO
     few_shot: bool = False
 
-    def _candidates(self) -> tuple[int, ...]:
-        check_param("n_neighbours", self.n_neighbours, Choice(AUTO), Integer(1))
-        return NEIGHBOUR_GRID if self.n_neighbours == AUTO else (int(self.n_neighbours),)
-
-    def _fit_task(
-        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
-    ) -> Predictor:
-        del seed  # nothing is drawn
-        units = unit_rows(vectors_of(prepared.inputs_of(task.name, rows)))
-        return partial(vote, units, codes_of(task, rows), len(task.label_names), value)
+    def _fit_rows(self, rows: LabelledRows, value: Any) -> Predictor:
+        return partial(vote, unit_rows(vectors_of(rows.inputs)), rows.codes, rows.n_labels, value)
 
 
 @dataclass(repr=False, eq=False)
@@ -348,11 +321,9 @@ class PrototypeBaseline(OwnRowsBaseline):
     Parameters
     ----------
     encoder
-        ``sentence``, or an encoder that gives one vector a row.
+        One that returns a vector a row. The others are those of `robusttc.baselines.base.Baseline`.
     scale
         What cosines are multiplied by, above 0.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`; the seed has no effect.
 
     Examples
     --------
@@ -370,14 +341,11 @@ class PrototypeBaseline(OwnRowsBaseline):
         check_param("scale", self.scale, POSITIVE)
         return (float(self.scale),)
 
-    def _fit_task(
-        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
-    ) -> Predictor:
-        del seed  # nothing is drawn
-        units, codes = unit_rows(vectors_of(prepared.inputs_of(task.name, rows))), codes_of(task, rows)
-        sums = np.zeros((len(task.label_names), units.shape[1]))
-        np.add.at(sums, codes, units)
-        bias = np.where(np.bincount(codes, minlength=len(sums)) > 0, 0.0, NEVER)
+    def _fit_rows(self, rows: LabelledRows, value: Any) -> Predictor:
+        units = unit_rows(vectors_of(rows.inputs))
+        sums = np.zeros((rows.n_labels, units.shape[1]))
+        np.add.at(sums, rows.codes, units)
+        bias = np.where(np.bincount(rows.codes, minlength=rows.n_labels) > 0, 0.0, NEVER)
         return partial(compare_prototypes, unit_rows(sums.astype(np.float32)), bias, value)
 
 
@@ -401,19 +369,16 @@ class FastTextBaseline(OwnRowsBaseline):
 
     Parameters
     ----------
-    encoder
-        ``cnn``, or another encoder that gives words with vectors.
+    encoder, vectors, model, device, random_state
+        See `robusttc.baselines.base.Baseline`; the encoder returns words with vectors.
     C
-        The inverse strength of the penalty, or ``auto``: chosen by `fit`; `adapt` without `fit` takes 10, or
-        100 with `few_shot`.
+        The inverse strength of the penalty, or ``auto``.
     bigrams
         Whether bi-grams are used.
     balanced
         Whether every label counts alike.
     few_shot
         Whether C is for few-shot tasks, see `OwnRowsBaseline`.
-    vectors, model, device, random_state
-        See `robusttc.baselines.base.Baseline`; the seed is that of the cut.
 
     Examples
     --------
@@ -422,6 +387,7 @@ class FastTextBaseline(OwnRowsBaseline):
     ['greet', 'leave']
     """
 
+    _choice = ("C", POSITIVE, FAST_TEXT_GRID, FAST_TEXT_FEW_SHOT_GRID)
     encoder: str | Encoder = "cnn"
     _: KW_ONLY
     C: float | str = AUTO
@@ -429,31 +395,19 @@ class FastTextBaseline(OwnRowsBaseline):
     balanced: bool = True
     few_shot: bool = False
 
-    def _candidates(self) -> tuple[float, ...]:
-        check_param("C", self.C, Choice(AUTO), POSITIVE)
-        check_param("bigrams", self.bigrams, Boolean())
-        check_param("balanced", self.balanced, Boolean())
-        if self.C == AUTO:
-            return FAST_TEXT_FEW_SHOT_GRID if self.few_shot else FAST_TEXT_GRID
-        return (float(self.C),)
-
-    def _fit_task(
-        self, task: Task, prepared: PreparedTasks, rows: NDArray[np.intp], value: Any, seed: int
-    ) -> Predictor:
-        del seed  # nothing is drawn
-        inputs = prepared.inputs_of(task.name, rows)
-        known = np.unique(bigrams_of(inputs)[1]) if self.bigrams else np.zeros(0, dtype=np.int64)
+    def _fit_rows(self, rows: LabelledRows, value: Any) -> Predictor:
+        known = np.unique(bigrams_of(rows.inputs)[1]) if self.bigrams else np.zeros(0, dtype=np.int64)
         balance = "balanced" if self.balanced else None
         # Where C is large, L-BFGS of the same cost stops far from the minimum.
         classifier = LogisticRegression(
             C=value, class_weight=balance, solver="newton-cg", tol=1e-6, max_iter=1000
         )
-        classifier.fit(fast_text_features(inputs, known), codes_of(task, rows))
+        classifier.fit(fast_text_features(rows.inputs, known), rows.codes)
         coefficients, intercept = classifier.coef_, classifier.intercept_
         if len(classifier.classes_) == 2:  # those of the second label; the first has logit 0
             coefficients, intercept = np.vstack([0 * coefficients, coefficients]), np.append(0.0, intercept)
-        weight = np.zeros((coefficients.shape[1], len(task.label_names)))
-        bias = np.full(len(task.label_names), NEVER)
+        weight = np.zeros((coefficients.shape[1], rows.n_labels))
+        bias = np.full(rows.n_labels, NEVER)
         weight[:, classifier.classes_], bias[classifier.classes_] = coefficients.T, intercept
         return partial(classify_words, known, weight, bias)
 
@@ -490,10 +444,7 @@ def classify_words(known: NDArray[np.int64], weight: Floats, bias: Floats, input
 
 
 def fast_text_features(inputs: FrozenInputs, known: NDArray[np.int64]) -> sparse.csr_array:
-    """Return the mean word vector of every item, and beside it the shares of known bi-grams among its own.
-
-    `known` is sorted; the shape is (items, dimensions + known). An item without words has zeros.
-    """
+    """Return the mean word vector of every item, and beside it the shares of `known`, sorted bi-grams."""
     items, bigrams = bigrams_of(inputs)
     words = words_of(inputs)
     tokens, vectors = words.tokens, words.vectors

@@ -1,8 +1,7 @@
 """Layers and classifiers on top of an encoder's features, and what both learners do with them."""
 
-from robusttc.models.blending import blend, check_probabilities, label_prior, learn_weights
+from robusttc.models.blending import blend, label_prior, learn_weights
 from robusttc.models.calibration import (
-    FEWEST_ROWS,
     Coverage,
     TrustReport,
     apply_temperature,
@@ -34,7 +33,6 @@ from robusttc.models.label_names import (
 )
 from robusttc.models.layers import (
     DenseLayer,
-    Gradients,
     Layer,
     ResidualLayer,
     RowGradients,
@@ -43,7 +41,14 @@ from robusttc.models.layers import (
     multiply_rows,
     new_head,
 )
-from robusttc.models.model_files import arrays_under, read_model_folder, write_model_folder
+from robusttc.models.model_files import (
+    arrays_under,
+    join_arrays,
+    read_model_folder,
+    rebuilding,
+    split_arrays,
+    write_model_folder,
+)
 from robusttc.models.optimiser import Adam
 from robusttc.models.out_of_scope import (
     N_NEIGHBOURS,
@@ -72,11 +77,11 @@ from robusttc.models.training import (
     train_model,
     train_single_task,
     train_steps,
+    training_rows,
 )
 from robusttc.models.training_jobs import TrainingJobs, name_tasks, require_result, warn_about_tasks
 
 __all__ = [
-    "FEWEST_ROWS",
     "FEWEST_TASKS",
     "HEAD_C",
     "NEVER",
@@ -89,7 +94,6 @@ __all__ = [
     "Coverage",
     "DenseLayer",
     "Embeddings",
-    "Gradients",
     "Heads",
     "Layer",
     "ResidualLayer",
@@ -110,7 +114,6 @@ __all__ = [
     "blend",
     "carries_words",
     "check_clusters",
-    "check_probabilities",
     "check_threshold",
     "cluster_members",
     "compiled",
@@ -124,6 +127,7 @@ __all__ = [
     "fit_softmax",
     "fit_temperature",
     "head_gradients",
+    "join_arrays",
     "label_key",
     "label_prior",
     "label_words",
@@ -141,11 +145,14 @@ __all__ = [
     "pick_labels",
     "random_clusters_like",
     "read_model_folder",
+    "rebuilding",
     "require_result",
+    "split_arrays",
     "to_unit_length",
     "train_model",
     "train_single_task",
     "train_steps",
+    "training_rows",
     "warn_about_tasks",
     "write_model_folder",
 ]

@@ -19,8 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, UsageError, quote
 
-__all__ = ["blend", "check_probabilities", "label_prior", "learn_weights"]
-
 # A model that is sure of a wrong label must not outvote all others for good.
 SMALLEST_PROBABILITY = 1e-6
 LARGEST_WEIGHT = 20.0
@@ -47,27 +45,8 @@ def learn_weights(
 
     It is convex (a log-sum-exp of linear functions less a linear one), and is solved by L-BFGS-B.
 
-    Parameters
-    ----------
-    components
-        ``components[c][t]``: held-out probabilities of component c on task t, of shape (rows, labels).
-        Probabilities below 1e-6 count as 1e-6.
-    codes
-        ``codes[t]``: the code of the right label of every row. A task without rows does not count.
-    lowest
-        The lower bound of the weights, one number or one per component; 0 or more.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        One weight per component. Their sum need not be 1: under-confident models get more.
-
-    Raises
-    ------
-    UsageError
-        If the shapes do not match.
-    DataError
-        If a value is not a probability, a code is not that of a label, or no task has rows.
+    Probabilities below 1e-6 count as 1e-6, and a task without rows does not count. The sum of the weights
+    need not be 1: under-confident models get more.
 
     Examples
     --------
@@ -169,11 +148,6 @@ def blend(probabilities: Sequence[NDArray[np.floating]], weights: ArrayLike) -> 
     """Multiply the probabilities of several models, each to the power of its weight, and scale to sum 1.
 
     A model of weight 0 is ignored. Every number of the result depends on its own row alone, bit for bit.
-
-    Raises
-    ------
-    UsageError
-        If there is not one weight per model, the shapes differ, or a weight is negative or none above 0.
 
     Examples
     --------

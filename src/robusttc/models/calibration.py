@@ -17,21 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.models.blending import check_probabilities
 from robusttc.models.out_of_scope import ScopeExample, measure_scope
+from robusttc.params import Integer, Nothing, Number, check_param
 from robusttc.stats import Estimate, mean_interval
-
-__all__ = [
-    "FEWEST_ROWS",
-    "Coverage",
-    "TrustReport",
-    "apply_temperature",
-    "check_threshold",
-    "coverage_at",
-    "expected_calibration_error",
-    "find_temperature",
-    "fit_temperature",
-    "measure_trust",
-    "pick_labels",
-]
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
 SMALLEST_PROBABILITY = 1e-12
@@ -52,24 +39,8 @@ def fit_temperature(
     is looked for between T = 0.05 and T = 20. At an end of that range, the end is the result: a handful of
     rows that are all right would ask for T = 0.
 
-    Parameters
-    ----------
-    probabilities
-        One array (rows, labels) per task. Probabilities below 1e-12 count as 1e-12.
-    codes
-        The code of the right label of every row. A task without rows does not count.
-
-    Returns
-    -------
-    float
-        The temperature; above 1 it softens. 1 where there are no rows at all, or all labels look alike.
-
-    Raises
-    ------
-    UsageError
-        If the shapes do not match.
-    DataError
-        If a value is not a probability, or a code is not that of a label.
+    Above 1 it softens; it is 1 where there are no rows at all, or all labels look alike. `probabilities` has
+    one array (rows, labels) per task, `codes` the right labels. Probabilities below 1e-12 count as 1e-12.
 
     Examples
     --------
@@ -146,21 +117,9 @@ def apply_temperature(probabilities: ArrayLike, temperature: float) -> NDArray[n
 
 
 def check_threshold(abstain_below: float | None) -> float:
-    """Return the probability below which nothing is predicted, 0 for None.
-
-    Raises
-    ------
-    UsageError
-        If it is not a number from 0 to 1.
-    """
-    if abstain_below is None:
-        return 0.0
-    is_number = isinstance(abstain_below, int | float) and not isinstance(abstain_below, bool)
-    if not is_number or not 0 <= abstain_below <= 1:
-        raise UsageError(
-            "abstain_below cannot be used", got=quote(abstain_below), expected="a number from 0 to 1"
-        )
-    return float(abstain_below)
+    """Return the probability below which nothing is predicted, 0 for None."""
+    check_param("abstain_below", abstain_below, Nothing(), Number(0, 1))
+    return float(abstain_below or 0.0)
 
 
 def pick_labels(
@@ -181,14 +140,8 @@ def pick_labels(
 def expected_calibration_error(confidence: ArrayLike, right: ArrayLike, *, n_bins: int = 15) -> float:
     """Return the mean distance of confidence and accuracy over bins of equal width, weighted by their rows.
 
-    Parameters
-    ----------
-    confidence
-        The probability of the label that was chosen, one per row.
-    right
-        Whether that label is right.
-    n_bins
-        How many bins from 0 to 1; a bin holds its upper end.
+    `confidence` is the probability of the label that was chosen, `right` whether that is right. A bin holds
+    its upper end.
 
     Examples
     --------
@@ -196,8 +149,7 @@ def expected_calibration_error(confidence: ArrayLike, right: ArrayLike, *, n_bin
     0.1
     """
     sure, hits = check_confidence(confidence, right)
-    if not isinstance(n_bins, int) or n_bins < 1:
-        raise UsageError("n_bins cannot be used", got=quote(n_bins), expected="an integer from 1 up")
+    check_param("n_bins", n_bins, Integer(1))
     bins = np.clip(np.ceil(sure * n_bins).astype(np.int64) - 1, 0, n_bins - 1)
     distance = np.bincount(bins, weights=sure - hits, minlength=n_bins)
     return float(np.abs(distance).sum() / len(sure))
@@ -268,26 +220,18 @@ def check_confidence(
 class TrustReport:
     """How far the probabilities and out-of-scope scores of a trained model can be trusted.
 
-    Attributes
-    ----------
-    n_rows, n_tasks
-        How many held-out rows of how many tasks it is based on; without any, the rest is empty.
-    error_before, error_after
-        The expected calibration error without and with temperature scaling. For the second, the temperature
-        is that of the other half of the tasks: the one that serves has seen all of them.
-    coverage
-        For thresholds of `abstain_below`: the share of rows that are predicted, and their accuracy.
-    scope_auroc
-        How well the out-of-scope score separates texts of other clusters from the task's own, mean over
-        tasks, with coefficients from the other half of the tasks. None where it could not be measured.
+    The expected calibration error is that without and with temperature scaling. For the second, the
+    temperature is that of the other half of the tasks of a group: the one that serves has seen all of them.
+    So are the coefficients behind `scope_auroc`: how well the out-of-scope score separates texts of other
+    clusters from the task's own, mean over tasks.
     """
 
-    n_rows: int
+    n_rows: int  # held-out rows it is based on; without any, the rest is empty
     n_tasks: int
     error_before: float | None
     error_after: float | None
-    coverage: tuple[Coverage, ...]
-    scope_auroc: Estimate | None
+    coverage: tuple[Coverage, ...]  # for thresholds of `abstain_below`
+    scope_auroc: Estimate | None  # None where it could not be measured
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
@@ -311,15 +255,13 @@ class TrustReport:
         )
 
 
-def measure_trust(rows: Sequence[HeldOut], examples: Sequence[ScopeExample] = ()) -> TrustReport:
+def measure_trust(
+    rows: Sequence[HeldOut], examples: Sequence[ScopeExample] = (), *, groups: Sequence[int] = ()
+) -> TrustReport:
     """Report on held-out predictions; what is fitted is fitted on half of the tasks and used on the other.
 
-    Parameters
-    ----------
-    rows
-        Held-out probabilities before temperature scaling, and codes, one pair per task.
-    examples
-        Held-out texts for the out-of-scope score.
+    `rows` are, per task, held-out probabilities before temperature scaling, and codes; `examples` held-out
+    texts for the out-of-scope score. Tasks of equal `groups` have one temperature; by default all have.
 
     Examples
     --------
@@ -330,23 +272,26 @@ def measure_trust(rows: Sequence[HeldOut], examples: Sequence[ScopeExample] = ()
     """
     areas = measure_scope(examples)
     scope_auroc = mean_interval(areas) if areas else None
-    used = [(table, codes) for table, codes in rows if len(codes)]
-    if not used:
+    before, after, right = [], [], []
+    in_groups: dict[int, list[HeldOut]] = {}
+    for one, group in zip(rows, groups or [0] * len(rows), strict=True):
+        if len(one[1]):
+            in_groups.setdefault(group, []).append(one)
+    for used in in_groups.values():
+        temperatures = [find_temperature(used[1 - half :: 2]) for half in (0, 1)]
+        for place, (table, codes) in enumerate(used):
+            scaled = apply_temperature(table, temperatures[place % 2])
+            right.append(table.argmax(axis=1) == codes)
+            before.append(np.minimum(table.max(axis=1), 1.0))
+            after.append(np.minimum(scaled.max(axis=1), 1.0))
+    if not right:
         return TrustReport(0, 0, None, None, (), scope_auroc)
-    temperatures = [find_temperature(used[1 - half :: 2]) for half in (0, 1)]
-    right = np.concatenate([table.argmax(axis=1) == codes for table, codes in used])
-    before = np.concatenate([table.max(axis=1) for table, _ in used])
-    after = np.concatenate(
-        [
-            apply_temperature(table, temperatures[place % 2]).max(axis=1)
-            for place, (table, _) in enumerate(used)
-        ]
-    )
+    hits, confidence = np.concatenate(right), np.concatenate(after)
     return TrustReport(
+        len(hits),
         len(right),
-        len(used),
-        expected_calibration_error(np.minimum(before, 1.0), right),
-        expected_calibration_error(np.minimum(after, 1.0), right),
-        coverage_at(np.minimum(after, 1.0), right, THRESHOLDS),
+        expected_calibration_error(np.concatenate(before), hits),
+        expected_calibration_error(confidence, hits),
+        coverage_at(confidence, hits, THRESHOLDS),
         scope_auroc,
     )

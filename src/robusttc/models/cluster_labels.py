@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,20 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.data import TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError, quote
+from robusttc.formatting import count
 from robusttc.params import Choice, check_param
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, check_values, difference_interval
-
-__all__ = [
-    "FEWEST_TASKS",
-    "Clusters",
-    "Setting",
-    "Verdict",
-    "check_clusters",
-    "cluster_members",
-    "make_verdict",
-    "random_clusters_like",
-]
 
 # Labels in the order of the tasks, a dict by name, or anything fitted that has `labels_` and `task_names_`.
 Clusters = Any
@@ -40,22 +30,8 @@ UNKNOWN = Estimate(0.0, -math.inf, math.inf, 0)
 def check_clusters(tasks: TaskSet, clusters: Clusters) -> NDArray[np.int64]:
     """Return the cluster of every task, in the order of the tasks.
 
-    Parameters
-    ----------
-    tasks
-        The tasks.
-    clusters
-        One whole number per task, in the order of the tasks; a dict of them by name, where names of tasks
-        that are not in `tasks` are an error; or a fitted `RobustTaskClustering` of at least the tasks that
-        may share. Equal numbers mean one cluster, except -1: a task with -1 is in no cluster.
-
-    Raises
-    ------
-    UsageError
-        If there is not one number per task, a value is not a whole number from -1 up, or the clustering is
-        not fitted.
-    DataError
-        If, by name, a task has no cluster or a name is not that of a task.
+    `clusters` is one whole number per task, in the order of the tasks; a dict of them by name; or a fitted
+    `RobustTaskClustering` of at least the tasks that may share. A task with -1 is in no cluster.
 
     Examples
     --------
@@ -166,50 +142,25 @@ def cluster_members(
 class Verdict:
     """Whether clusters help these tasks.
 
-    Attributes
-    ----------
-    setting
-        ``multitask`` or ``fewshot``.
-    over_shared
-        The mean difference in accuracy of cluster models to models without clusters, over tasks.
-    over_random
-        The same to random clusters of the same sizes; None where those were not measured.
-    clusters_help
-        Whether the interval over the shared model is above zero and, where random clusters were measured,
-        the one over them too.
-    n_tasks
-        How many tasks the differences are of.
-    sentence
-        All this, and what serves, in one sentence, with figures in points (hundredths of accuracy).
+    They do where cluster models are better than models without clusters, with the interval above zero, and,
+    where random clusters were measured, than those too.
     """
 
     setting: Setting
-    over_shared: Estimate
-    over_random: Estimate | None
+    over_shared: Estimate  # the mean difference in accuracy to models without clusters, over tasks
+    over_random: Estimate | None  # the same to random clusters of the same sizes
     clusters_help: bool
     n_tasks: int
-    sentence: str
+    sentence: str  # all this, and what serves, with figures in points (hundredths of accuracy)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
-        return {
-            "setting": self.setting,
-            "over_shared": self.over_shared.to_dict(),
-            "over_random": None if self.over_random is None else self.over_random.to_dict(),
-            "clusters_help": self.clusters_help,
-            "n_tasks": self.n_tasks,
-            "sentence": self.sentence,
-        }
+        random = None if self.over_random is None else self.over_random.to_dict()
+        return {**asdict(self), "over_shared": self.over_shared.to_dict(), "over_random": random}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
-        """Rebuild it from what `to_dict` returned.
-
-        Raises
-        ------
-        DataError
-            If something is missing or of another type.
-        """
+        """Rebuild it from what `to_dict` returned; a DataError if something is missing or of another type."""
         types = {"setting": str, "over_shared": dict, "clusters_help": bool, "n_tasks": int, "sentence": str}
         for name, expected in types.items():
             if not isinstance(values.get(name), expected):
@@ -237,31 +188,9 @@ def make_verdict(
 ) -> Verdict:
     """Judge clusters by the accuracies of the same tasks with cluster models, without, with random clusters.
 
-    Parameters
-    ----------
-    setting
-        ``multitask`` or ``fewshot``.
-    cluster
-        The accuracy of every task with cluster models. None where there are no clusters to judge: none were
-        given, or all tasks are in one.
-    shared
-        The same without them.
-    random
-        The same with random clusters of the same sizes, (tasks,), or (draws, tasks), of which the mean is
-        taken; None if they were not measured.
-    always
-        Whether cluster models serve whatever the verdict: the sentence says so.
-    otherwise
-        What serves where cluster models do not, as a clause for the sentence.
-    seed
-        Of the bootstrap over tasks.
-
-    Raises
-    ------
-    UsageError
-        If the setting is unknown, or the accuracies are not of the same tasks.
-    DataError
-        If an accuracy is not a finite number.
+    `cluster` is None where there are no clusters to judge; `random` is (tasks,), or (draws, tasks), of which
+    the mean is taken, or None if it was not measured. With `always` cluster models serve whatever the
+    verdict, and `otherwise` is what else serves, as a clause; `seed` is that of the bootstrap over tasks.
 
     Examples
     --------
@@ -274,7 +203,7 @@ def make_verdict(
     kind = check_setting(setting)
     n_tasks = int(np.size(shared))
     if cluster is None:
-        what = f"There are no clusters to tell apart ({SETTING_WORDS[kind]}, {count(n_tasks)})"
+        what = f"There are no clusters to tell apart ({SETTING_WORDS[kind]}, {count(n_tasks, 'task')})"
         return Verdict(kind, UNKNOWN, None, False, n_tasks, f"{what}; {otherwise}.")
     over_shared = difference_interval(cluster, shared, seed=seed)
     over_random = None
@@ -291,7 +220,7 @@ def make_verdict(
 
 def word_verdict(kind: Setting, over_shared: Estimate, over_random: Estimate | None, *, enough: bool) -> str:
     """Return the figures of a verdict as a clause."""
-    basis = f"({SETTING_WORDS[kind]}, {count(over_shared.n)})"
+    basis = f"({SETTING_WORDS[kind]}, {count(over_shared.n, 'task')})"
     shared_part = f"{points(over_shared)} over the shared model"
     random_part = "" if over_random is None else f"{points(over_random, unit='')} over random clusters"
     both = f"{shared_part} and {random_part}" if random_part else shared_part
@@ -323,11 +252,6 @@ def points(estimate: Estimate, *, sign: str = "+", unit: str = " points") -> str
     if not math.isfinite(low):
         return f"{shown_mean}{unit} [no interval]"
     return f"{shown_mean}{unit} [{round(low, 1) + 0.0:.1f}, {round(high, 1) + 0.0:.1f}]"
-
-
-def count(n_tasks: int) -> str:
-    """Return how many tasks, in words."""
-    return f"{n_tasks:,} task" + ("" if n_tasks == 1 else "s")
 
 
 def check_setting(setting: str) -> Setting:

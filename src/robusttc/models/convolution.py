@@ -23,8 +23,6 @@ from robusttc.models.layers import Gradients, Layer, RowGradients, compiled, mul
 if TYPE_CHECKING:
     from robusttc.models.training import TrainingSettings
 
-__all__ = ["ConvolutionLayer"]
-
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 WordIds = NDArray[np.int32]
@@ -43,17 +41,9 @@ class ConvolutionLayer(Layer):
 
     The text is padded with zero vectors ('same' padding: as many positions as words); an even window covers
     one word more before a position than after it. The maximum is over the text's own positions, so the
-    padding of a batch cannot change a result. A text without words is treated as one padding word.
-
-    Parameters
-    ----------
-    filters
-        Shape (window, width, dimension).
-    bias
-        Shape (width,).
-    vectors
-        Word vectors that are trained with the layer and replace those of the inputs, shape (words,
-        dimension); None uses those of the inputs and does not train them.
+    padding of a batch cannot change a result. A text without words is treated as one padding word. `filters`
+    has the shape (window, width, dimension); `vectors` are word vectors that are trained with the layer and
+    replace those of the inputs.
 
     Examples
     --------

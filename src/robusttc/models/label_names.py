@@ -11,8 +11,6 @@ from robusttc.encoders import Encoder
 from robusttc.errors import UsageError, quote
 from robusttc.progress import Progress
 
-__all__ = ["carries_words", "fine_tune_on_tasks", "label_key", "label_words", "name_as_text"]
-
 NOT_A_WORD = re.compile(r"[\W_]+")
 
 # Words that only say "this is a label".
@@ -132,15 +130,7 @@ def fine_tune_on_tasks(
     label_texts: Callable[[str], str | None] | None = name_as_text,
     progress: Progress | None = None,
 ) -> Encoder:
-    """Return a sentence encoder, or that of a pair, fine-tuned on the tasks that may share.
-
-    The names of their labels are texts, too.
-
-    Raises
-    ------
-    UsageError
-        If it is another type of encoder.
-    """
+    """Fine-tune a sentence encoder, or that of a pair, on the tasks that may share and their label names."""
     # Late: both load torch.
     from robusttc.encoders import SentenceEncoder, fine_tune
 

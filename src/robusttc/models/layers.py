@@ -23,18 +23,6 @@ from robusttc.params import Choice, check_param
 if TYPE_CHECKING:
     from robusttc.models.training import Activation, TrainingSettings
 
-__all__ = [
-    "DenseLayer",
-    "Gradients",
-    "Layer",
-    "ResidualLayer",
-    "RowGradients",
-    "compiled",
-    "head_gradients",
-    "multiply_rows",
-    "new_head",
-]
-
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
@@ -45,14 +33,6 @@ def compiled(function: Kernel) -> Kernel:
 
     Without fast mathematics, so sums are added in the order in which they are written. Division by zero gives
     infinity, as in NumPy: the check for it would keep loops from being vectorised.
-
-    Examples
-    --------
-    >>> @compiled
-    ... def add(first: int, second: int) -> int:
-    ...     return first + second
-    >>> add(1, 2)
-    3
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
@@ -67,11 +47,6 @@ def multiply_rows(matrix: Floats, weight: Floats) -> Floats:
 
     BLAS sums in an order that depends on the number of rows and on a row's place among them. Here every
     number is summed over the inner dimension from first to last, at 0.5 to 0.8 of the speed of BLAS.
-
-    Examples
-    --------
-    >>> multiply_rows(np.array([[1, 2]], dtype=np.float32), np.eye(2, dtype=np.float32)).tolist()
-    [[1.0, 2.0]]
     """
     matrix, weight = (np.ascontiguousarray(array, dtype=np.float32) for array in (matrix, weight))
     if weight.shape[0] % 2:
@@ -107,12 +82,9 @@ def multiply_fours(matrix: Floats, weight: Floats, result: Floats) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGradients:
-    """The gradient of a matrix of which a batch touched some rows only.
+    """The gradient of a matrix of which a batch touched some rows only."""
 
-    ``rows`` are the numbers of these rows, each once; ``values`` has the gradient of each.
-    """
-
-    rows: NDArray[np.int32]
+    rows: NDArray[np.int32]  # each once
     values: Floats
 
 
@@ -162,16 +134,7 @@ class Layer(ABC):
 
 
 class DenseLayer(Layer):
-    """activation(x W + b).
-
-    Parameters
-    ----------
-    weight
-        Shape (dimension, width).
-    bias
-        Shape (width,).
-    activation
-        ``relu``, or ``linear`` for none.
+    """activation(x W + b), with W of shape (dimension, width); the activation is ``relu`` or ``linear``.
 
     Examples
     --------
@@ -229,19 +192,10 @@ class DenseLayer(Layer):
 
 
 class ResidualLayer(Layer):
-    """x + relu(x W + b) U, with U zero at the start.
+    """x + relu(x W + b) U, with U zero at the start; W is (dimension, hidden), U (hidden, dimension).
 
     A good sentence vector serves tasks that nobody has seen yet. A dense layer with random weights has to
     learn again what the vector contains; this one only adds to it.
-
-    Parameters
-    ----------
-    weight
-        W, shape (dimension, hidden).
-    bias
-        b, shape (hidden,).
-    output
-        U, shape (hidden, dimension).
 
     Examples
     --------
@@ -340,14 +294,12 @@ def head_gradients(
     codes: Numbers,
     weight: Floats,
     bias: Floats,
-    smoothing: float,
 ) -> tuple[float, Floats, NDArray[np.int32], Floats, Floats]:
     """Return the mean cross-entropy of a batch whose rows belong to one or many tasks, and its gradients.
 
     The representation, after dropout, has shape (rows, width); the rest is as in `robusttc.models.Batch` and
-    `robusttc.models.Heads`. Smoothing spreads a share of the true label over all labels of the task. Returned
-    are the loss, the gradient of the representation, the labels of the tasks in the batch, and the gradients
-    of their weights and biases.
+    `robusttc.models.Heads`. Returned are the loss, the gradient of the representation, the labels of the
+    tasks in the batch, and the gradients of their weights and biases.
     """
     n_rows, width = representation.shape
     n_labels = np.sum(label_ends - label_starts)
@@ -364,7 +316,6 @@ def head_gradients(
         own = representation[first:last]
         # `shares` are first the logits, then the probabilities, then the gradient of the logits.
         shares = np.dot(own, weight[start:end].T)
-        low = np.float32(smoothing / n_own)
         for row in range(last - first):
             highest = np.float32(-np.inf)
             for label in range(n_own):
@@ -378,9 +329,9 @@ def head_gradients(
             for label in range(n_own):
                 shares[row, label] /= total
             loss -= np.log(max(shares[row, code], np.float32(1e-30)))
-            shares[row, code] -= np.float32(1.0 - smoothing)
+            shares[row, code] -= np.float32(1.0)
             for label in range(n_own):
-                shares[row, label] = (shares[row, label] - low) / np.float32(n_rows)
+                shares[row, label] /= np.float32(n_rows)
                 bias_gradient[place + label] += shares[row, label]
         for label in range(n_own):
             labels[place + label] = start + label

@@ -13,19 +13,19 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.errors import StoreError, UsageError, quote
+from robusttc.errors import RobustTCError, StoreError, UsageError, quote
 from robusttc.files import InvalidJSONError, decode_json, encode_json, find_folder, write_folder
 
-__all__ = ["arrays_under", "read_model_folder", "write_model_folder"]
-
 FORMAT = "robusttc model"
+ARRAY = "__array__"  # stands for an array among the values
 MANIFEST, SETTINGS, ARRAYS = "manifest.json", "settings.json", "arrays.safetensors"
 MAX_MANIFEST_BYTES = 2**26
 MAX_SETTINGS_BYTES = 2**28
@@ -48,25 +48,9 @@ def write_model_folder(
 ) -> None:
     """Write a model into a folder; killed at any moment, it leaves the old model or the new one.
 
-    Parameters
-    ----------
-    folder
-        The folder. A model of the same kind in it is replaced; any other folder that is not empty is refused.
-    kind
-        What it is a model of, for instance ``"multitask"``.
-    version
-        Of the form of `settings` and `arrays`, from 1 up.
-    settings
-        Values that JSON can hold.
-    arrays
-        Numbers or truths, of any shape, bit for bit.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds something else, a setting cannot be JSON, or an array does not hold numbers.
-    StoreError
-        If the disk does not take it.
+    A model of the same kind in the folder is replaced; any other folder that is not empty is refused.
+    `version` is that of the form of `settings`, which JSON can hold, and `arrays`, which are kept bit for
+    bit.
 
     Examples
     --------
@@ -100,7 +84,7 @@ def write_model_folder(
 
 
 def check_array(name: str, array: object) -> NDArray[Any]:
-    """Give an array as safetensors takes it: numbers in one block of memory, in the usual order of bytes."""
+    """Return an array as safetensors takes it: numbers in one block of memory, little-endian."""
     values = np.asarray(array)
     if values.dtype.name not in DTYPES:
         raise UsageError(
@@ -113,12 +97,12 @@ def check_array(name: str, array: object) -> NDArray[Any]:
 
 
 def describe_bytes(content: bytes) -> dict[str, Any]:
-    """Give the size and hash of a file's content."""
+    """Return the size and hash of a file's content."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def hash_body(body: Mapping[str, Any]) -> str:
-    """Give the hash of a manifest, in its one way of writing."""
+    """Return the hash of a manifest, in its one way of writing."""
     return hashlib.sha256(encode_json(dict(body)).encode()).hexdigest()
 
 
@@ -150,19 +134,7 @@ def read_model_folder(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read a model that `write_model_folder` wrote; everything is checked before anything is given.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-    kind
-        What it must be a model of.
-    version
-        The newest version that the caller knows.
-
-    Raises
-    ------
-    StoreError
-        If the folder or a file is missing, damaged, a link, of another kind or of a newer version.
+    A StoreError if the folder or a file is missing, damaged, a link, of another kind or of a newer `version`.
     """
     place = Path(os.path.realpath(folder))
     for attempt in range(ATTEMPTS):
@@ -177,7 +149,7 @@ def read_model_folder(
 
 
 def identity_of(folder: Path) -> tuple[int, int, int] | None:
-    """Give what changes when a folder is replaced by another."""
+    """Return what changes when a folder is replaced by another."""
     try:
         found = folder.stat()
     except OSError:
@@ -288,6 +260,55 @@ def raise_damaged(path: Path, got: str) -> NoReturn:
     raise StoreError("a file of the model is damaged", where=repr(str(path)), got=got, todo=TODO_AGAIN)
 
 
+def split_arrays(content: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Take the arrays out of nested dictionaries and lists: values for JSON, and the arrays by number.
+
+    Examples
+    --------
+    >>> split_arrays({"a": 1, "b": [np.arange(2)]})
+    ({'a': 1, 'b': [{'__array__': '0'}]}, {'0': array([0, 1])})
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def take(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            number = str(len(arrays))
+            arrays[number] = value
+            return {ARRAY: number}
+        if isinstance(value, Mapping):
+            return {key: take(one) for key, one in value.items()}
+        return [take(one) for one in value] if isinstance(value, list | tuple) else value
+
+    return take(content), arrays
+
+
+def join_arrays(values: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Return the nested content that `split_arrays` took the arrays out of; tuples are lists then."""
+    if isinstance(values, list):
+        return [join_arrays(one, arrays) for one in values]
+    if not isinstance(values, Mapping):
+        return values
+    if values.keys() == {ARRAY} and isinstance(values[ARRAY], str):
+        return arrays[values[ARRAY]]
+    return {key: join_arrays(one, arrays) for key, one in values.items()}
+
+
 def arrays_under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+@contextmanager
+def rebuilding(folder: str | os.PathLike[str], *, todo: str) -> Iterator[None]:
+    """Turn an error in rebuilding a model into a StoreError.
+
+    Its bytes are those that were written; then only another program can have written nonsense.
+    """
+    try:
+        yield
+    except StoreError:
+        raise
+    except (RobustTCError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise StoreError(
+            "the model cannot be read", where=quote(str(folder)), got=quote(str(error)), todo=todo
+        ) from error

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from robusttc.models.layers import RowGradients, compiled
 
-__all__ = ["Adam"]
-
 Floats = NDArray[np.float32]
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
@@ -26,15 +24,7 @@ class Adam:
     paper's Adam would move every word vector at every step); the number of steps counts all steps. A step
     then costs what the batch's words cost, not what the vocabulary costs.
 
-    Parameters
-    ----------
-    parameters
-        The live arrays, by name, each contiguous.
-    learning_rate
-        The step size; it may be changed between steps.
-    weight_decay
-        Decoupled weight decay: a weight that moves is first multiplied by 1 - learning_rate * weight_decay.
-        Biases and word vectors (``bias``, ``vectors``) are exempt.
+    `parameters` are live contiguous arrays; `learning_rate` may be changed between steps.
 
     Examples
     --------
@@ -44,12 +34,9 @@ class Adam:
     [-0.5, 0.5]
     """
 
-    def __init__(
-        self, parameters: Mapping[str, Floats], *, learning_rate: float, weight_decay: float = 0.0
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Floats], *, learning_rate: float) -> None:
         self.parameters = dict(parameters)
         self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
         self.n_steps = 0
         self._first = {name: np.zeros_like(array) for name, array in parameters.items()}
         self._second = {name: np.zeros_like(array) for name, array in parameters.items()}
@@ -61,17 +48,11 @@ class Adam:
         # The corrections of m and v, moved out of the loops: the same formula with fewer operations.
         rate = np.float32(self.learning_rate * root / (1 - BETA_1**self.n_steps))
         epsilon = np.float32(EPSILON * root)
-        shrinking = np.float32(1 - self.learning_rate * self.weight_decay)
         for name, gradient in gradients.items():
             parameter, first, second = self.parameters[name], self._first[name], self._second[name]
-            decays = self.weight_decay > 0 and name not in ("bias", "vectors")
             if isinstance(gradient, RowGradients):
-                if decays:
-                    parameter[gradient.rows] *= shrinking
                 move_rows(parameter, first, second, gradient.rows, gradient.values, rate, epsilon)
             else:
-                if decays:
-                    parameter *= shrinking
                 parameter, first, second = (array.reshape(-1) for array in (parameter, first, second))
                 move_all(parameter, first, second, gradient.reshape(-1), rate, epsilon)
 

@@ -20,18 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from robusttc.errors import DataError, StoreError, UsageError
 from robusttc.models.layers import multiply_rows
 
-__all__ = [
-    "N_NEIGHBOURS",
-    "ScopeExample",
-    "ScopeModel",
-    "auroc",
-    "fit_logistic",
-    "fit_scope",
-    "measure_scope",
-    "nearest_cosines",
-    "to_unit_length",
-]
-
 Floats = NDArray[np.floating]
 
 N_NEIGHBOURS = 3
@@ -41,33 +29,16 @@ PENALTY = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopeExample:
-    """What one task contributes to the fit: held-out texts of its own, and texts from outside.
+    """What one task contributes to the fit: held-out texts of its own, and texts from outside."""
 
-    Parameters
-    ----------
-    reference
-        The task's training representations, of shape (rows, dimensions).
-    representation
-        Those of texts that were not trained on.
-    is_outside
-        For each of these, whether it comes from outside the task.
-    """
-
-    reference: Floats
-    representation: Floats
-    is_outside: NDArray[np.bool_]
+    reference: Floats  # the task's training representations
+    representation: Floats  # those of texts that were not trained on
+    is_outside: NDArray[np.bool_]  # which of these come from outside
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeModel:
-    """The coefficients that all tasks share; see `fit_scope`.
-
-    Parameters
-    ----------
-    slope
-        Of the mean cosine to the three nearest training texts; negative, for near texts are in scope.
-    intercept
-        The constant.
+    """The coefficients that all tasks share; the slope is negative, for near texts are in scope.
 
     Examples
     --------
@@ -84,20 +55,6 @@ class ScopeModel:
         """Return for each text how likely it is to belong to none of the task's labels, from 0 to 1.
 
         It is a probability where texts from outside are as frequent as the task's own.
-
-        Parameters
-        ----------
-        reference
-            The task's training representations, of shape (rows, dimensions).
-        representation
-            Those of the texts to score.
-
-        Raises
-        ------
-        UsageError
-            If the shapes do not match, or the task has no training representations.
-        DataError
-            If a number is not finite.
         """
         from scipy.special import expit
 
@@ -109,13 +66,7 @@ class ScopeModel:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.floating]]) -> ScopeModel:
-        """Rebuild it from what `arrays` returned.
-
-        Raises
-        ------
-        StoreError
-            If an array is missing or of another shape, or a number is not finite.
-        """
+        """Rebuild it from what `arrays` returned."""
         for name in ("slope", "intercept"):
             array = arrays.get(name)
             if array is None or array.shape != (1,) or not np.isfinite(array).all():
@@ -131,19 +82,8 @@ class ScopeModel:
 def fit_scope(examples: Sequence[ScopeExample]) -> ScopeModel:
     """Learn one model of what is out of scope from many tasks.
 
-    Every task counts the same, and in each task its own texts count as much as those from outside.
-
-    Parameters
-    ----------
-    examples
-        One per task; those that lack own texts or texts from outside are left out.
-
-    Raises
-    ------
-    UsageError
-        If the shapes do not match.
-    DataError
-        If no task has both kinds of text, or a number cannot be used.
+    Every task counts the same, and in each task its own texts count as much as those from outside. Examples
+    that lack either are left out.
 
     Examples
     --------

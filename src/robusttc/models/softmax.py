@@ -27,8 +27,6 @@ from scipy.special import softmax
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.params import Boolean, Constraint, Integer, Number, check_params
 
-__all__ = ["NEVER", "SoftmaxClassifier", "check_codes", "fit_softmax"]
-
 Floats = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -59,23 +57,12 @@ SMALLEST_SINGLE_TOL = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxClassifier:
-    """A fitted classifier.
+    """A fitted classifier; a label without rows has weight 0 and bias `NEVER`, so it is never predicted."""
 
-    Attributes
-    ----------
-    weight, bias
-        Shapes (d, n_labels) and (n_labels,), of the type of the features. A label without rows has weight 0
-        and bias `NEVER`, so it is never predicted.
-    n_iterations
-        Number of L-BFGS steps.
-    converged
-        Whether the stopping rule was met.
-    """
-
-    weight: Floats
+    weight: Floats  # (d, n_labels)
     bias: Floats
-    n_iterations: int
-    converged: bool
+    n_iterations: int  # steps of L-BFGS
+    converged: bool  # whether the stopping rule was met
 
     def logits(self, features: Floats) -> Floats:
         """Return the logits, shape (n, n_labels)."""
@@ -108,6 +95,7 @@ def fit_softmax(
     balanced: bool = False,
     tol: float = 1e-4,
     max_iter: int = 200,
+    near: tuple[Floats, Floats] | None = None,
 ) -> SoftmaxClassifier:
     """Fit an L2-regularised softmax classifier; see the module for the objective.
 
@@ -115,29 +103,21 @@ def fit_softmax(
 
     Parameters
     ----------
-    features
-        Shape (n, d), float32 or float64, of any scale.
-    codes
-        The label of every row, from 0 to ``n_labels - 1``.
+    features, codes
+        Shape (n, d), float32 or float64, of any scale; the label of every row, from 0 to ``n_labels - 1``.
     n_labels
         Number of labels, at least 2; some may be absent from `codes`.
-    C
-        Inverse strength of the penalty, positive.
-    balanced
-        Whether all labels weigh the same, as with scikit-learn's ``class_weight="balanced"``.
+    C, balanced
+        Inverse strength of the penalty, and whether all labels weigh the same, as in scikit-learn.
     tol
         How far above its minimum the objective may be, relative to its value, by an estimate: the fit stops
         when the Newton decrement (the squared length of the gradient, measured with the approximate inverse
         of the curvature) is at most 0.03 `tol` of the objective.
     max_iter
-        Largest number of steps, at least 1.
-
-    Raises
-    ------
-    DataError
-        If features or codes cannot be used, or fewer than two labels occur.
-    UsageError
-        If an option cannot be used.
+        Largest number of steps.
+    near
+        Weight and bias that the classifier is drawn to, in place of zero: then the distance from them is
+        penalised, by the same C for two labels as for more, and labels without rows can be predicted.
 
     Examples
     --------
@@ -150,9 +130,13 @@ def fit_softmax(
     matrix = check_features(features)
     labels = check_codes(codes, n_rows=len(matrix), n_labels=n_labels)
     present, own_codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    costs = np.full(len(labels), float(C) / 2 if len(present) == 2 else float(C))
+    costs = np.full(len(labels), float(C) / 2 if len(present) == 2 and near is None else float(C))
     if balanced:
         costs *= (len(labels) / (len(present) * counts))[own_codes]
+    offset = None
+    if near is not None:
+        present, own_codes = np.arange(n_labels), labels
+        offset = np.asarray(matrix @ near[0] + near[1], dtype=np.float64)
     centred = matrix.astype(np.float64)
     centre = costs @ centred / costs.sum()
     centred -= centre
@@ -161,6 +145,7 @@ def fit_softmax(
         own_codes,
         costs,
         n_labels=len(present),
+        offset=offset,
         tol=float(tol),
         max_iter=int(max_iter),
         product_type=matrix.dtype if tol >= SMALLEST_SINGLE_TOL else np.dtype(np.float64),
@@ -169,6 +154,8 @@ def fit_softmax(
     bias = np.full(n_labels, NEVER, dtype=matrix.dtype)
     weight[:, present] = own_weight
     bias[present] = own_bias - centre @ own_weight
+    if near is not None:
+        weight, bias = (weight + near[0]).astype(matrix.dtype), (bias + near[1]).astype(matrix.dtype)
     return SoftmaxClassifier(weight, bias, n_iterations, converged)
 
 
@@ -219,20 +206,23 @@ def minimise(
     costs: Doubles,
     *,
     n_labels: int,
+    offset: Doubles | None,
     tol: float,
     max_iter: int,
     product_type: np.dtype[Any],
 ) -> tuple[Doubles, Doubles, int, bool]:
-    """Solve the problem for centred features and labels that all occur: weight, bias, steps, converged."""
-    shares = np.bincount(codes, weights=costs) / costs.sum()
+    """Solve the problem for centred features: weight, bias, steps, converged; `offset` is added to logits."""
+    shares = np.bincount(codes, weights=costs, minlength=n_labels) / costs.sum()
     curvature = 0.5 * float(np.mean(shares * (1 - shares)))
     rows, penalty, back = whiten(features, curvature * costs)
     bias_scale = 1 / np.sqrt(curvature * costs.sum())
     rows = np.column_stack([rows, np.full(len(rows), bias_scale)]).astype(product_type)
     problem = WhitenedProblem(rows, np.append(penalty, 0.0)[:, None], codes, costs)
     point = np.zeros((rows.shape[1], n_labels))
-    point[-1] = np.log(shares) / bias_scale
-    logits = np.repeat(np.log(shares)[None], len(rows), axis=0)
+    if offset is None:
+        point[-1] = np.log(shares) / bias_scale
+        offset = np.repeat(np.log(shares)[None], len(rows), axis=0)
+    logits = offset
     value, probabilities = problem.loss(logits)  # no penalty yet: the weight is zero
     gradient = problem.gradient(point, probabilities)
     memory: list[Update] = []

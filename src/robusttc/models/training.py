@@ -35,23 +35,6 @@ from robusttc.models.softmax import check_codes, fit_softmax
 from robusttc.params import Choice, Integer, Number, Settings
 from robusttc.random import numpy_generator
 
-__all__ = [
-    "HEAD_C",
-    "Activation",
-    "Batch",
-    "Embeddings",
-    "Heads",
-    "TrainedModel",
-    "TrainingSettings",
-    "add_converged_head",
-    "draw_batches",
-    "layer_from_parameters",
-    "new_layer",
-    "train_model",
-    "train_single_task",
-    "train_steps",
-]
-
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Embeddings = Literal["frozen", "pretrained", "random"]
@@ -70,36 +53,6 @@ class TrainingSettings(Settings):
     There is no early stopping. Small tasks have a few dozen validation rows, and stopping by those starves
     them: 55 to 60 % mean accuracy on small intent tasks, against 72 % with a fixed 40 epochs.
 
-    Parameters
-    ----------
-    width
-        Width of a representation: the filters of a convolution, the outputs of a dense layer.
-    window
-        How many neighbouring words a filter of a convolution covers.
-    epochs
-        How often every row is seen.
-    min_steps
-        Least number of steps. A task with so few rows that `epochs` would give fewer gets more epochs, always
-        whole ones: ten rows in batches of 32 make one step per epoch.
-    learning_rate
-        Step size of Adam.
-    batch_size
-        Rows per step; the last batch of an epoch may have fewer.
-    dropout
-        Share of the representation that is set to zero in training, from 0 up to but not including 1.
-    embeddings
-        Word vectors of a convolution: ``frozen`` keeps them, ``pretrained`` trains them from the given ones,
-        ``random`` trains them from random ones.
-    activation
-        Activation of a dense layer: ``relu`` or ``linear`` (none). ``residual`` uses a layer that adds a
-        learned correction to its input (`robusttc.models.layers.ResidualLayer`): `width` is then that of its
-        hidden part, and a representation is as wide as the input.
-
-    Raises
-    ------
-    UsageError
-        If a value cannot be used.
-
     Examples
     --------
     >>> settings = TrainingSettings(epochs=10, min_steps=0)
@@ -107,14 +60,20 @@ class TrainingSettings(Settings):
     (16, 10)
     """
 
-    width: int = 200
-    window: int = 5
+    width: int = 200  # of a representation: the filters of a convolution, the outputs of a dense layer
+    window: int = 5  # how many neighbouring words a filter of a convolution covers
+    # How often every row is seen, and the least number of steps. A task with so few rows that `epochs` would
+    # give fewer gets more epochs, always whole ones: ten rows in batches of 32 make one step per epoch.
     epochs: int = 40
     min_steps: int = 200
-    learning_rate: float = 3e-3
-    batch_size: int = 32
-    dropout: float = 0.5
+    learning_rate: float = 3e-3  # of Adam
+    batch_size: int = 32  # rows per step; the last batch of an epoch may have fewer
+    dropout: float = 0.5  # share of the representation that is set to zero in training
+    # Word vectors of a convolution: `frozen` keeps them, `pretrained` trains them from the given ones,
+    # `random` from random ones.
     embeddings: Embeddings = "frozen"
+    # Of a dense layer: `relu` or `linear` (none). `residual` uses a layer that adds a learned correction to
+    # its input (`ResidualLayer`): `width` is then that of its hidden part.
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
@@ -174,19 +133,13 @@ def layer_from_parameters(
 class Heads:
     """The softmax classifiers of one or many tasks, stacked, and Adam on those in a batch.
 
-    Parameters
-    ----------
-    weight, bias
-        The live arrays, shapes (all labels, width) and (all labels,).
-    weight_decay
-        See `Adam`.
+    `weight` (all labels, width) and `bias` are live arrays.
     """
 
-    def __init__(self, weight: Floats, bias: Floats, *, weight_decay: float = 0.0) -> None:
+    def __init__(self, weight: Floats, bias: Floats) -> None:
         self.weight, self.bias = weight, bias
         # The bias as rows of one number, a view: only those of the tasks in a batch move.
-        arrays = {"weight": weight, "bias": bias[:, None]}
-        self._optimiser = Adam(arrays, learning_rate=0.0, weight_decay=weight_decay)
+        self._optimiser = Adam({"weight": weight, "bias": bias[:, None]}, learning_rate=0.0)
 
     def refresh(self, start: int, end: int) -> None:
         """Bring a range of labels up to date before it is used; for heads that are sums of shared parts."""
@@ -201,22 +154,12 @@ class Heads:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Rows of one or several tasks; those of a task are contiguous.
+    """Rows of one or several tasks; those of a task are contiguous."""
 
-    Attributes
-    ----------
-    items, codes
-        For every row, its item among the inputs, and its label, counted within its task.
-    row_starts
-        Where the rows of each task begin, and where the last ones end, shape (tasks + 1,).
-    label_starts, label_ends
-        The range of each task's labels among the stacked heads.
-    """
-
-    items: Numbers
-    codes: Numbers
-    row_starts: Numbers
-    label_starts: Numbers
+    items: Numbers  # of every row, among the inputs
+    codes: Numbers  # the labels, counted within each task
+    row_starts: Numbers  # (tasks + 1,): where the rows of each task begin, and where the last ones end
+    label_starts: Numbers  # (tasks,): the range of each task's labels among the stacked heads
     label_ends: Numbers
 
 
@@ -229,7 +172,6 @@ def train_steps(
     optimiser: Adam,
     dropout: float,
     generator: np.random.Generator,
-    smoothing: float = 0.0,
     head_rate: float = 1.0,
     rate_at: Callable[[int], float] | None = None,
 ) -> None:
@@ -237,28 +179,9 @@ def train_steps(
 
     The loss is the mean cross-entropy of the batch's rows, with dropout on the representation. Every batch
     takes one draw of 32-bit floats, shape (rows, width): a number is dropped where its draw is below
-    `dropout`. Without dropout nothing is drawn.
-
-    Parameters
-    ----------
-    inputs
-        The inputs that the items of the batches belong to.
-    layer, heads
-        What is trained, in place.
-    batches
-        May be drawn from `generator` as they are needed.
-    optimiser
-        Adam on the parameters of the layer.
-    dropout
-        Share of the representation that is dropped.
-    generator
-        Source of the draws of dropout.
-    smoothing
-        Label smoothing.
-    head_rate
-        Step size of the heads relative to that of the layer.
-    rate_at
-        The step size by the number of steps so far; None leaves that of the optimiser.
+    `dropout`. Without dropout nothing is drawn. `layer` and `heads` are trained in place; `optimiser` is that
+    of the layer, `head_rate` the step size of the heads relative to it, and `rate_at` returns the step size
+    by the number of steps so far.
     """
     threshold, scale = np.float32(dropout), np.float32(1 / (1 - dropout))
     for batch in batches:
@@ -280,7 +203,6 @@ def train_steps(
             batch.codes,
             heads.weight,
             heads.bias,
-            smoothing,
         )
         if kept is not None:
             gradient *= kept
@@ -291,18 +213,10 @@ def train_steps(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """A trained layer with the head of one task.
-
-    Attributes
-    ----------
-    layer
-        From inputs to representations.
-    head_weight, head_bias
-        From representations to labels, shapes (width, labels) and (labels,).
-    """
+    """A trained layer with the head of one task."""
 
     layer: Layer
-    head_weight: Floats
+    head_weight: Floats  # (width, labels)
     head_bias: Floats
 
     def logits(self, inputs: FrozenInputs) -> Floats:
@@ -343,16 +257,7 @@ def train_model(
     The loss is the mean cross-entropy of a batch, with dropout on the representation; the optimiser is Adam;
     the number of epochs is fixed (see `TrainingSettings`). Random draws come from `generator` alone, in this
     order: the layer's weights, the head's weights, then per epoch the order of the rows and per batch the
-    dropout. The same arguments give the same model.
-
-    Parameters
-    ----------
-    inputs
-        The inputs of the training rows.
-    codes
-        The label of every row, from 0 to ``n_labels - 1``; not all of them need to occur, but two.
-    n_labels, settings, generator
-        The number of labels, how to train, and the source of all random draws.
+    dropout. The same arguments give the same model. Not all labels need to occur in `codes`, but two.
 
     Examples
     --------
@@ -379,6 +284,26 @@ def train_model(
     return TrainedModel(layer, np.ascontiguousarray(heads.weight.T), bias)
 
 
+def training_rows(task: Task) -> NDArray[np.intp]:
+    """Return the rows of a task in ``train``; raise a DataError if they have fewer than two labels."""
+    rows = task.rows("train")
+    found = np.unique(task.label_codes[rows])
+    if len(found) < 2:
+        only = (
+            f"{len(rows):,} training rows, all of label {quote(task.label_names[found[0]])}"
+            if len(found)
+            else ""
+        )
+        raise DataError(
+            "the task cannot be learned",
+            where=f"task {quote(task.name)}",
+            got=only or "no training rows",
+            expected="training rows of at least two labels",
+            todo="add rows of another label, or leave the task out",
+        )
+    return rows
+
+
 def train_single_task(
     task: Task,
     prepared: PreparedTasks,
@@ -388,37 +313,12 @@ def train_single_task(
     head_c: float | None = HEAD_C,
     balanced: bool = True,
 ) -> TrainedModel:
-    """Train the model of one task on its rows in ``train``.
+    """Train the model of one task on its rows in ``train``; no other task has an influence.
 
-    It depends on these rows, their features, the settings and the seed, and not on any other task.
-
-    Parameters
-    ----------
-    task
-        The task.
-    prepared
-        The features of at least its training rows.
-    settings
-        How to train.
-    seed
-        The seed of the run; draws come from the child seed of stage ``model`` and the task's name.
-    head_c
-        Inverse strength of the penalty of the head that is fitted to convergence (see `fit_softmax`); None
-        omits it, so that the head is that of the last epoch.
-        Deviation: the paper has the last epoch's alone. On small tasks with many labels the average of the
-        two is better.
-    balanced
-        Whether all labels weigh the same; without `head_c` it has no effect.
-
-    Returns
-    -------
-    TrainedModel
-        Its codes are those of ``task.label_names``; a label without a training row is never predicted.
-
-    Raises
-    ------
-    DataError
-        If the task has no training rows, or all of them have the same label.
+    `head_c` is the inverse strength of the penalty of the head that is fitted to convergence (see
+    `fit_softmax`), with all labels weighing the same if `balanced`; None omits it, so that the head is that
+    of the last epoch. A label without a training row is never predicted. Deviation: the paper has the last
+    epoch's head alone. On small tasks with many labels the average of the two is better.
 
     Examples
     --------
@@ -430,23 +330,12 @@ def train_single_task(
     >>> [task.label_names[code] for code in model.predict_codes(prepared.inputs)]
     ['greet', 'leave']
     """
-    rows = task.rows("train")
+    rows = training_rows(task)
     codes = task.label_codes[rows].astype(np.int64)
-    where = f"task {quote(task.name)}"
-    if len(np.unique(codes)) < 2:
-        raise DataError(
-            "the task cannot be learned",
-            where=where,
-            got=f"{len(rows):,} training rows, all of label {quote(task.label_names[codes[0]])}"
-            if len(rows)
-            else "no training rows",
-            expected="training rows of at least two labels",
-            todo="add rows of another label, or leave the task out",
-        )
     if (prepared.items_of(task.name, rows) < 0).any():
         raise UsageError(
             "the training rows of the task are not prepared",
-            where=where,
+            where=f"task {quote(task.name)}",
             todo="prepare the split 'train' too",
         )
     inputs = prepared.inputs_of(task.name, rows)

@@ -11,8 +11,6 @@ from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.random import child_seed
 
-__all__ = ["TrainingJobs", "name_tasks", "require_result", "warn_about_tasks"]
-
 # So many tasks are named in a warning.
 MAX_NAMED = 5
 
@@ -20,15 +18,8 @@ MAX_NAMED = 5
 class TrainingJobs:
     """Runs the jobs of one training and reports their progress as one count.
 
-    Parameters
-    ----------
-    stage
-        The name of the stage.
-    runner
-        Runs the jobs; None runs them in this process, one after the other.
-    progress, total, unit
-        The callback, how many jobs there will be at most, and what they are called. Fewer jobs do no harm:
-        `finish` reports that all are done.
+    Without a runner they run in this process. `total` is how many jobs there will be at most, and may grow;
+    `finish` reports that all are done.
 
     Examples
     --------
@@ -109,13 +100,7 @@ def name_tasks(names: Sequence[str]) -> str:
 
 
 def require_result(what: str, job: Job, result: Result | None) -> Result:
-    """Return the result of a job without which training cannot go on.
-
-    Raises
-    ------
-    WorkError
-        If there is none.
-    """
+    """Return the result of a job without which training cannot go on."""
     if result is None:
         raise WorkError(
             f"{what} could not be trained",

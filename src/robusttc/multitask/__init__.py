@@ -4,7 +4,6 @@ from robusttc.multitask.blending import COMPONENTS, OWN_ONLY, BlendWeights
 from robusttc.multitask.estimator import ClusterMultiTask
 from robusttc.multitask.joint_training import SharedModel, TaskRows, train_jointly
 from robusttc.multitask.negative_transfer import (
-    NegativeTransferReport,
     TaskTransfer,
     TransferSource,
     find_sources,
@@ -15,7 +14,6 @@ from robusttc.multitask.new_tasks import (
     ADD_STAGE,
     AddedTask,
     AddInputs,
-    NewTask,
     add_job,
     finish_task,
     lay_out_task,
@@ -23,15 +21,8 @@ from robusttc.multitask.new_tasks import (
     save_added,
     serve_added,
 )
-from robusttc.multitask.predictor import (
-    OwnModel,
-    Predictor,
-    ServedTask,
-    SingleTaskModel,
-    fit_own,
-    uniform_model,
-)
-from robusttc.multitask.settings import PAPER, MultiTaskSettings, default_settings, paper_settings
+from robusttc.multitask.predictor import Predictor, SingleTaskModel, fit_own, uniform_model
+from robusttc.multitask.settings import PAPER, MultiTaskSettings, default_settings
 from robusttc.multitask.training import TrainingData, check_learnable, clusters_to_train, prepare_tasks
 from robusttc.multitask.validation import HeldOutRows, assess_multitask, deal_folds
 
@@ -46,11 +37,7 @@ __all__ = [
     "ClusterMultiTask",
     "HeldOutRows",
     "MultiTaskSettings",
-    "NegativeTransferReport",
-    "NewTask",
-    "OwnModel",
     "Predictor",
-    "ServedTask",
     "SharedModel",
     "SingleTaskModel",
     "TaskRows",
@@ -69,7 +56,6 @@ __all__ = [
     "judge_sharing",
     "lay_out_task",
     "load_added",
-    "paper_settings",
     "prepare_tasks",
     "save_added",
     "serve_added",

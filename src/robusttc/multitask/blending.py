@@ -18,17 +18,15 @@ from robusttc.data import TaskSet
 from robusttc.models import blend, learn_weights
 from robusttc.transfer import normalise_text
 
-__all__ = ["CLUSTER_ONLY", "COMPONENTS", "OWN_ONLY", "BlendWeights", "SeenTexts", "blend_rows", "learn_blend"]
-
 # What is blended, in this order: single-task, shared and cluster model, and how frequent a label is.
 COMPONENTS = ("own", "shared", "cluster", "prior")
 # With fewer held-out texts of either sort than this, one set of weights serves both.
 FEWEST_SEEN = 200
-# The owner of a text that two or more tasks have.
-SEVERAL = -1
+SEVERAL = -1  # the owner of a text that two or more tasks have
 
 Truths = NDArray[np.bool_]
-Table = Mapping[str, NDArray[np.float64]]
+# Probabilities (rows, labels) by task.
+Table = dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def learn_blend(
     seen: Mapping[str, Truths] | None,
     *,
     least_cluster: float = 0.0,
-) -> tuple[BlendWeights, dict[str, NDArray[np.float64]]]:
+) -> tuple[BlendWeights, Table]:
     """Return the weights that are best over all tasks, and the blend; equal ones where nothing is held out.
 
     `tables` are the held-out probabilities of each component by task, `codes` the labels of these rows,
@@ -108,29 +106,16 @@ def learn_blend(
         if min(n_seen, sum(len(codes[name]) for name in names) - n_seen) >= FEWEST_SEEN:
             novel = learn({name: ~seen[name] for name in names})
             weights = BlendWeights(novel, learn({name: seen[name] for name in names}))
-    blended = {
-        name: blend_rows(
-            {kind: table[name] for kind, table in tables.items()},
-            weights,
-            None if seen is None else seen[name],
-        )
-        for name in names
-    }
+    blended = {}
+    for name in names:
+        rows = {kind: table[name] for kind, table in tables.items()}
+        blended[name] = blend_rows(rows, weights, None if seen is None else seen[name])
     return weights, blended
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenTexts:
     """The training texts of many tasks as hashes, and whose they are; the texts themselves are not kept.
-
-    Attributes
-    ----------
-    names
-        The tasks, sorted.
-    keys
-        A 64-bit hash of every distinct text, ascending; case and punctuation do not count.
-    owners
-        The place in `names` of the only task that has it, or -1 for several.
 
     Examples
     --------
@@ -140,13 +125,13 @@ class SeenTexts:
     [True, False, True]
     """
 
-    names: tuple[str, ...]
-    keys: NDArray[np.uint64]
-    owners: NDArray[np.int32]
+    names: tuple[str, ...]  # of the tasks, sorted
+    keys: NDArray[np.uint64]  # hashes of distinct texts, ascending; case and punctuation do not count
+    owners: NDArray[np.int32]  # the place in `names` of the only task that has it, or SEVERAL
 
     @classmethod
     def of(cls, tasks: TaskSet, splits: Sequence[str]) -> SeenTexts:
-        """Look at the texts of some splits of all tasks."""
+        """Hash the texts of some splits of all tasks."""
         names = tuple(sorted(tasks.names))
         owner_of: dict[int, int] = {}
         for place, name in enumerate(names):
@@ -168,7 +153,5 @@ class SeenTexts:
 
 def hash_texts(texts: Iterable[str]) -> list[int]:
     """Return a number for every text, the same for texts that differ in case and punctuation only."""
-    return [
-        int.from_bytes(hashlib.blake2b(normalise_text(text).encode(), digest_size=8).digest(), "little")
-        for text in texts
-    ]
+    normal = (normalise_text(text).encode() for text in texts)
+    return [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in normal]

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
 from robusttc.encoders import DEFAULT_ENCODER, Encoder, FeatureEncoder, PairedEncoder, make_encoder
-from robusttc.errors import RobustTCError, StoreError, UsageError, quote
+from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
 from robusttc.models import (
     Clusters,
@@ -24,18 +24,20 @@ from robusttc.models import (
     check_clusters,
     check_threshold,
     fine_tune_on_tasks,
+    join_arrays,
     pick_labels,
     read_model_folder,
+    rebuilding,
+    split_arrays,
     write_model_folder,
 )
 from robusttc.multitask.blending import CLUSTER_ONLY, COMPONENTS, OWN_ONLY, BlendWeights
 from robusttc.multitask.negative_transfer import NegativeTransferReport, report_negative_transfer
 from robusttc.multitask.predictor import Predictor
-from robusttc.multitask.settings import MultiTaskSettings, default_settings, paper_settings
+from robusttc.multitask.settings import PAPER, MultiTaskSettings, default_settings
 from robusttc.multitask.training import (
     STAGE,
-    TrainingData,
-    all_rows,
+    Trainer,
     check_learnable,
     clusters_to_train,
     prepare_tasks,
@@ -44,24 +46,22 @@ from robusttc.multitask.training import (
 )
 from robusttc.multitask.validation import (
     Decision,
+    Folds,
     HeldOutRows,
     calibrate,
-    count_fold_jobs,
     decide,
     evaluate_rows,
     make_folds,
-    measure_agreement,
+    predict_held_out,
 )
 from robusttc.params import Choice, Integer, Nothing, check_params
 from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 from robusttc.stats import Estimate
 
-__all__ = ["ClusterMultiTask"]
-
 Refit = Literal["train", "valid", "all"]
 
-KIND, VERSION = "robusttc-multitask", 2
+KIND, VERSION = "robusttc-multitask", 3
 REFIT_SPLITS = {"train": ("train",), "valid": ("train", "valid"), "all": ("train", "valid", "test")}
 CONSTRAINTS = {
     "strategy": (Choice("blend", "paper"),),
@@ -135,11 +135,8 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         Which held-out rows of every task that shares each model predicts right, before any refit.
     evaluation_ : dict of HeldOutRows
         With ``refit="all"``, the same of the rows in ``test``, else empty.
-    agreement_ : Estimate or None
-        With ``refit="all"``, how often the models that serve agree with those that were evaluated, on texts
-        of other tasks.
-    temperature_ : float
-        What the probabilities of tasks that share are scaled with.
+    temperature_ : dict of float
+        What the probabilities of the tasks of each cluster are scaled with.
     epochs_ : dict
         With ``paper``: after how many epochs the model of each cluster was kept; clusters whose tasks have no
         validation rows are trained for the fixed number of epochs and are in `without_validation_`.
@@ -159,25 +156,6 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     >>> model.fit(tasks).predict("b", np.eye(4)).tolist()
     ['x', 'x', 'y', 'y']
     """
-
-    predictor_: Predictor
-    task_names_: tuple[str, ...]
-    labels_: NDArray[np.int64]
-    weights_: dict[str, float]
-    seen_weights_: dict[str, float]
-    temperature_: float
-    epochs_: dict[int, int]
-    blend_weights_: BlendWeights
-    settings_: MultiTaskSettings
-    seed_: int
-    clusters_serve_: bool
-    verdict_: Verdict | None
-    held_out_accuracy_: dict[str, Estimate]
-    held_out_: dict[str, HeldOutRows]
-    evaluation_: dict[str, HeldOutRows]
-    agreement_: Estimate | None
-    without_validation_: tuple[int, ...]
-    trust_: TrustReport
 
     def __init__(
         self,
@@ -227,106 +205,91 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             `RobustTaskClustering`; None makes no cluster models.
         runner
             Runs the jobs, see `robusttc.jobs.Runner`; None trains in this process, one model after the other.
+            If it cannot train the model of all tasks, a `WorkError` is raised; if another model, a
+            `DoubtWarning` names the tasks that go without it.
         progress
             True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
-
-        Raises
-        ------
-        UsageError
-            If a parameter or the clusters cannot be used.
-        DataError
-            If a task does not have training rows of two labels.
-        WorkError
-            If the runner could not train the model of all tasks.
-
-        Warns
-        -----
-        DoubtWarning
-            If the runner could not train some other model; the tasks go without it and are named.
         """
-        progress = resolve_progress(progress)
         self._check(tasks)
-        seed = run_seed(self.random_state)
-        partition = None
-        if clusters is not None:
-            partition = dict(zip(tasks.names, check_clusters(tasks, clusters).tolist(), strict=True))
-        with threadpool_limits(1):
-            encoder = self._make_encoder(tasks, seed, progress)
-            splits = REFIT_SPLITS[self.refit if self.strategy == "blend" else "train"]
-            data = prepare_tasks(tasks, encoder, partition, splits=splits, progress=progress)
-            defaults = paper_settings if self.strategy == "paper" else default_settings
-            self.settings_ = self.settings or defaults(data.inputs_of(tasks.names[0]))
-            self.seed_ = seed
-            if self.strategy == "paper":
-                self._fit_paper(data, encoder, runner, progress)
-            else:
-                self._fit_blend(data, encoder, runner, progress)
+        progress = resolve_progress(progress)
+        self.seed_ = run_seed(self.random_state)
+        is_paper = self.strategy == "paper"
+        by_name = None
+        if clusters is not None and not (is_paper and self.cluster_models == "never"):
+            by_name = dict(zip(tasks.names, check_clusters(tasks, clusters).tolist(), strict=True))
+        with threadpool_limits(1), TrainingJobs(STAGE, runner, progress=progress) as jobs:
+            # Texts become frozen inputs, those of private tasks apart from all others.
+            encoder = self._make_encoder(tasks, progress)
+            splits = REFIT_SPLITS["train" if is_paper else self.refit]
+            data = prepare_tasks(tasks, encoder, by_name, splits=splits, progress=progress)
+            defaults = PAPER if is_paper else default_settings(data.inputs_of(tasks.names[0]))
+            self.settings_ = self.settings or defaults
+            # Decide on held-out rows what serves, and train it.
+            trainer = Trainer(jobs, data, self.settings_, self.seed_)
+            train = self._train_paper if is_paper else self._train_blend
+            self.evaluation_: dict[str, HeldOutRows] = {}
+            predictor, decision, folds = train(trainer, encoder)
+            jobs.finish()
+            # Make its probabilities ones to trust, by the same held-out rows.
+            self.trust_ = calibrate(predictor, data, folds, decision.served, seed=self.seed_)
+        self._set_predictor(predictor)
+        self._set_decision(decision)
+        has_valid = {predictor.tasks[task.name].cluster for task in tasks if len(task.rows("valid"))}
+        self.without_validation_ = tuple(sorted(set(predictor.clusters) - has_valid)) if is_paper else ()
         return self
 
-    def _fit_paper(
-        self, data: TrainingData, encoder: Encoder, runner: Runner | None, progress: Progress | None
-    ) -> None:
-        """Train the clusters' models; held-out rows are those in ``valid``, for the temperature only."""
-        n_clusters = len(set((data.clusters or {}).values())) + len(data.tasks)
-        with TrainingJobs(STAGE, runner, progress=progress, total=n_clusters) as jobs:
-            predictor = train_paper(
-                jobs,
-                data,
-                encoder,
-                settings=self.settings_,
-                seed=self.seed_,
-                cluster_models=self.cluster_models,
-            )
-            jobs.finish()
+    def _train_paper(self, trainer: Trainer, encoder: Encoder) -> tuple[Predictor, Decision, Folds]:
+        """Train the models of the clusters; only temperatures are decided on the rows in ``valid``."""
+        data = trainer.data
         folds = make_folds(data.tasks, n_folds=None, splits=("train",), seed=self.seed_)
-        self.trust_ = calibrate(predictor, data, folds, None, seed=self.seed_)
-        self._set_predictor(predictor)
-        has_valid = {predictor.tasks[task.name].cluster for task in data.tasks if len(task.rows("valid"))}
-        without = tuple(sorted(set(predictor.clusters) - has_valid))
+        predictor = train_paper(trainer, encoder)
         weights = CLUSTER_ONLY if predictor.clusters else OWN_ONLY
-        serve = self.cluster_models != "never" and data.clusters is not None
-        self._keep(Decision(weights, serve and weights == CLUSTER_ONLY, None, {}, {}, {}), without)
+        serve = bool(predictor.clusters) and data.clusters is not None
+        return predictor, Decision(weights, serve, served=predict_held_out(predictor, data, folds)), folds
 
-    def _fit_blend(
-        self, data: TrainingData, encoder: Encoder, runner: Runner | None, progress: Progress | None
-    ) -> None:
+    def _train_blend(self, trainer: Trainer, encoder: Encoder) -> tuple[Predictor, Decision, Folds]:
         """Decide on out-of-fold predictions, then train what serves."""
+        data = trainer.data
         splits = REFIT_SPLITS["train" if self.refit == "train" else "valid"]
         # A fine-tuned encoder has seen all rows in train: only those in valid are new to it.
         n_folds = self.n_folds if self.tune is None else None
         folds = make_folds(data.tasks, n_folds=n_folds, splits=splits, seed=self.seed_)
-        choice: dict[str, Any] = {"cluster_models": self.cluster_models, "n_random": self.n_random}
-        training: dict[str, Any] = {"settings": self.settings_, "seed": self.seed_}
         n_clusters = 0 if self.cluster_models == "never" else len(clusters_to_train(data.clusters))
-        n_models = (2 if self.refit == "all" else 1) * (2 + n_clusters + len(data.private))
-        total = count_fold_jobs(data, folds, **choice) + n_models
-        with TrainingJobs(STAGE, runner, progress=progress, total=total) as jobs:
-            decision = decide(jobs, data, folds, **choice, **training)
-            training["weights"] = decision.weights
-            predictor = train_blend(jobs, data, encoder, all_rows(data.tasks, splits), **training)
-            self.evaluation_, self.agreement_ = {}, None
-            if self.refit == "all":
-                evaluated, rows = predictor, all_rows(data.tasks, REFIT_SPLITS["all"])
-                self.evaluation_ = evaluate_rows(evaluated, data, "test")
-                predictor = train_blend(jobs, data, encoder, rows, name="all", **training)
-                self.agreement_ = measure_agreement(evaluated, predictor, data, seed=self.seed_)
-            jobs.finish()
-        self.trust_ = calibrate(predictor, data, folds, decision, seed=self.seed_)
-        self._set_predictor(predictor)
-        self._keep(decision)
+        trainer.jobs.total += (2 if self.refit == "all" else 1) * (2 + n_clusters + len(data.private))
+        decision = decide(trainer, folds, cluster_models=self.cluster_models, n_random=self.n_random)
+        rows = {task.name: task.rows(*splits) for task in data.tasks}
+        predictor = train_blend(trainer, encoder, rows, decision.weights)
+        if self.refit == "all":
+            self.evaluation_ = evaluate_rows(predictor, data, "test")
+            rows = {task.name: task.rows(*REFIT_SPLITS["all"]) for task in data.tasks}
+            predictor = train_blend(trainer, encoder, rows, decision.weights, name="all")
+        return predictor, decision, folds
 
-    def _keep(self, decision: Decision, without_validation: tuple[int, ...] = ()) -> None:
-        """Set the fitted attributes."""
-        self.blend_weights_ = decision.weights or OWN_ONLY
-        self.weights_ = dict(zip(COMPONENTS, self.blend_weights_.novel, strict=True))
-        self.seen_weights_ = dict(zip(COMPONENTS, self.blend_weights_.seen, strict=True))
+    def _check(self, tasks: TaskSet) -> None:
+        if not isinstance(tasks, TaskSet):
+            raise UsageError("tasks cannot be used", got=quote(type(tasks).__name__), expected="a TaskSet")
+        check_params(self.get_params(deep=False), CONSTRAINTS)
+        if self.settings is not None and not isinstance(self.settings, MultiTaskSettings):
+            raise UsageError(
+                "settings cannot be used", got=quote(self.settings), expected="MultiTaskSettings or None"
+            )
+        check_learnable(tasks)
+
+    def _make_encoder(self, tasks: TaskSet, progress: Progress | None) -> Encoder:
+        encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
+        if self.tune is None:
+            return encoder
+        return PairedEncoder(encoder, fine_tune_on_tasks(encoder, tasks, seed=self.seed_, progress=progress))
+
+    def _set_decision(self, decision: Decision) -> None:
+        """Set what was decided on held-out rows."""
+        self.blend_weights_ = decision.weights
+        self.weights_ = dict(zip(COMPONENTS, decision.weights.novel, strict=True))
+        self.seen_weights_ = dict(zip(COMPONENTS, decision.weights.seen, strict=True))
         self.clusters_serve_ = decision.clusters_serve
         self.verdict_ = decision.verdict
         self.held_out_accuracy_ = decision.accuracy
         self.held_out_ = decision.held_out
-        self.without_validation_ = without_validation
-        if self.strategy == "paper":
-            self.evaluation_, self.agreement_ = {}, None
 
     def _set_predictor(self, predictor: Predictor) -> None:
         """Set the models, and what follows from them."""
@@ -334,9 +297,8 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         self.task_names_ = tuple(predictor.tasks)
         self.labels_ = np.array([task.cluster for task in predictor.tasks.values()], dtype=np.int64)
         self.epochs_ = {number: model.n_epochs for number, model in predictor.clusters.items()}
-        # That of tasks that share; of a private one, where all tasks are.
-        tasks = sorted(predictor.tasks.values(), key=lambda task: not task.may_share)
-        self.temperature_ = tasks[0].temperature if tasks else 1.0
+        sharing = [task for task in predictor.tasks.values() if task.may_share]
+        self.temperature_ = {task.cluster: task.temperature for task in sharing}
 
     def _predictor(self) -> Predictor:
         if not hasattr(self, "predictor_"):
@@ -350,19 +312,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, task_name: str, texts: Any) -> NDArray[np.float64]:
         """Return the probability of every label of a task for every text.
 
-        Parameters
-        ----------
-        task_name
-            A task of the training.
-        texts
-            The texts, as a list, array or iterator; for ready-made features, their vectors.
-
-        Raises
-        ------
-        UnknownTaskError
-            If there is no such task; the message names the nearest one.
-        UsageError
-            If the model is not trained, or the texts cannot be used.
+        `texts` are a list, array or iterator; for ready-made features, their vectors.
         """
         predictor = self._predictor()
         with threadpool_limits(1):
@@ -371,27 +321,13 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     def predict(
         self, task_name: str, texts: Any, *, abstain_below: float | None = None
     ) -> NDArray[np.object_]:
-        """Return the most probable label of every text, as it is written in the task.
-
-        Parameters
-        ----------
-        task_name, texts
-            As in `predict_proba`.
-        abstain_below
-            Where the highest probability is below this number, the label is None.
-        """
+        """Return the most probable label of every text; None where that is below `abstain_below`."""
         threshold = check_threshold(abstain_below)
         probabilities = self.predict_proba(task_name, texts)
         return pick_labels(probabilities, self.label_names(task_name), threshold=threshold)
 
     def scope_score(self, task_name: str, texts: Any) -> NDArray[np.float64]:
-        """Return for every text how likely it is to belong to none of the task's labels, from 0 to 1.
-
-        Raises
-        ------
-        UsageError
-            If there were no held-out rows, or no other task, to learn it from.
-        """
+        """Return for every text how likely it is to belong to none of the task's labels, from 0 to 1."""
         predictor = self._predictor()
         with threadpool_limits(1):
             return predictor.scope_score(task_name, predictor.read(task_name, texts)[0])
@@ -399,10 +335,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     def predict_with_scope(
         self, task_name: str, texts: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Return what `predict_proba` and `scope_score` return, None for the latter where it is not known.
-
-        The texts are encoded once.
-        """
+        """Return what `predict_proba` and `scope_score` return, the latter None where it is not known."""
         predictor = self._predictor()
         with threadpool_limits(1):
             inputs, seen = predictor.read(task_name, texts)
@@ -417,20 +350,9 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     def negative_transfer_report(
         self, tasks: TaskSet | None = None, *, progress: ProgressOption = True
     ) -> NegativeTransferReport:
-        """Return which tasks lose by sharing and, given the tasks, which other tasks cause it.
+        """Return which tasks lose by sharing and, given the tasks of the training, which others cause it.
 
-        Parameters
-        ----------
-        tasks
-            The tasks of the training, to look for the sources of negative transfer by gradients; None leaves
-            the question out.
-        progress
-            True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
-
-        Raises
-        ------
-        UsageError
-            If nothing was held out (``paper``, or fewer than two tasks that may share).
+        It needs held-out rows: ``blend``, and at least two tasks that may share.
         """
         predictor = self._predictor()
         with threadpool_limits(1):
@@ -448,41 +370,36 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     def without_tasks(self, names: Iterable[str]) -> ClusterMultiTask:
         """Return the same models without some private tasks, of which nothing is in any other model."""
         gone = set(names)
-        held_out = {name: held for name, held in self.held_out_.items() if name not in gone}
-        return self._with(self._predictor().without(gone), held_out)
+        made = self.with_predictor(self._predictor().without(gone))
+        made.held_out_ = {name: held for name, held in self.held_out_.items() if name not in gone}
+        return made
 
     def with_predictor(self, predictor: Predictor) -> ClusterMultiTask:
         """Return an estimator that predicts with other models, such as those of a task added later."""
-        return self._with(predictor, {})
-
-    def _with(self, predictor: Predictor, held_out: dict[str, HeldOutRows]) -> ClusterMultiTask:
         made = ClusterMultiTask(**self.get_params(deep=False))
         made.__dict__.update(self.__dict__)
         made._set_predictor(predictor)
-        made.held_out_ = held_out
+        made.held_out_ = {}
         made.evaluation_ = {name: held for name, held in self.evaluation_.items() if name in predictor.tasks}
         return made
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the model to a folder; see `load`."""
-        values, arrays = self._predictor().describe()
-        places = {name: place for place, name in enumerate(self.task_names_)}
-        for kind, found in (("held out", self.held_out_), ("evaluation", self.evaluation_)):
-            for name, held in found.items():
-                arrays[f"{kind}/{places[name]}/rows"] = held.rows.astype(np.int64)
-                arrays |= {f"{kind}/{places[name]}/{one}": right for one, right in held.right.items()}
-        values |= {
+        content = {
+            "predictor": self._predictor().describe(),
             "parameters": self._saved_parameters(),
             "settings": dataclasses.asdict(self.settings_),
             "seed": self.seed_,
             "weights": dataclasses.asdict(self.blend_weights_),
             "clusters_serve": self.clusters_serve_,
             "verdict": None if self.verdict_ is None else self.verdict_.to_dict(),
-            "accuracy": {name: estimate.to_dict() for name, estimate in self.held_out_accuracy_.items()},
+            "accuracy": {name: one.to_dict() for name, one in self.held_out_accuracy_.items()},
+            "held_out": {name: dataclasses.asdict(one) for name, one in self.held_out_.items()},
+            "evaluation": {name: dataclasses.asdict(one) for name, one in self.evaluation_.items()},
             "trust": self.trust_.to_dict(),
-            "agreement": None if self.agreement_ is None else self.agreement_.to_dict(),
-            "without_validation": list(self.without_validation_),
+            "without_validation": self.without_validation_,
         }
+        values, arrays = split_arrays(content)
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -497,80 +414,32 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | PathLike[str], *, device: str = "cpu") -> ClusterMultiTask:
-        """Read a model that `save` wrote. It predicts the same, bit for bit, and has the same parameters.
-
-        Raises
-        ------
-        StoreError
-            If something is missing, damaged, or from a later version.
-        """
-        values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
-        try:
-            return cls._restore(values, arrays, device)
-        except StoreError:
-            raise
-        # The bytes are those that were written; then only another program can have written nonsense.
-        except (RobustTCError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise StoreError(
-                "the model cannot be read",
-                where=quote(str(folder)),
-                got=quote(str(error)),
-                todo="train it again",
-            ) from error
-
-    @classmethod
-    def _restore(cls, values: dict[str, Any], arrays: dict[str, Any], device: str) -> ClusterMultiTask:
-        """Rebuild an estimator from its file."""
-        predictor = Predictor.from_description(values, arrays, device=device)
-        parameters = {**values["parameters"], "device": device}
-        if parameters["encoder"] is None:
-            reader = predictor.reader
-            is_tuned = parameters["tune"] is not None
-            parameters["encoder"] = reader.first if is_tuned and isinstance(reader, PairedEncoder) else reader
-        if parameters["settings"] is not None:
-            parameters["settings"] = MultiTaskSettings(**parameters["settings"])
-        names = list(predictor.tasks)
-        found: dict[str, dict[str, dict[str, Any]]] = {"held out": {}, "evaluation": {}}
-        for key, array in arrays.items():
-            kind, _, rest = key.partition("/")
-            if kind in found:
-                place, _, one = rest.partition("/")
-                found[kind].setdefault(names[int(place)], {})[one] = array
-        held = {
-            kind: {name: HeldOutRows(right.pop("rows"), right) for name, right in of_kind.items()}
-            for kind, of_kind in found.items()
-        }
-        loaded = cls(**parameters)
-        loaded._set_predictor(predictor)
-        loaded.seed_ = int(values["seed"])
-        loaded.settings_ = MultiTaskSettings(**values["settings"])
-        loaded.trust_ = TrustReport.from_dict(values["trust"])
-        verdict, agreement = values["verdict"], values["agreement"]
-        decision = Decision(
-            BlendWeights.from_dict(values["weights"]),
-            bool(values["clusters_serve"]),
-            None if verdict is None else Verdict.from_dict(verdict),
-            {name: Estimate.from_dict(one) for name, one in values["accuracy"].items()},
-            held["held out"],
-            {},
-        )
-        loaded._keep(decision, tuple(values["without_validation"]))
-        loaded.evaluation_ = held["evaluation"]
-        loaded.agreement_ = None if agreement is None else Estimate.from_dict(agreement)
-        return loaded
-
-    def _check(self, tasks: TaskSet) -> None:
-        if not isinstance(tasks, TaskSet):
-            raise UsageError("tasks cannot be used", got=quote(type(tasks).__name__), expected="a TaskSet")
-        check_params(self.get_params(deep=False), CONSTRAINTS)
-        if self.settings is not None and not isinstance(self.settings, MultiTaskSettings):
-            raise UsageError(
-                "settings cannot be used", got=quote(self.settings), expected="MultiTaskSettings or None"
+        """Read a model that `save` wrote. It predicts the same, bit for bit, and has the same parameters."""
+        content = join_arrays(*read_model_folder(folder, kind=KIND, version=VERSION))
+        with rebuilding(folder, todo="train it again"):
+            predictor = Predictor.from_description(content["predictor"], device=device)
+            parameters = {**content["parameters"], "device": device}
+            if parameters["encoder"] is None:
+                reader = predictor.reader
+                is_tuned = parameters["tune"] is not None
+                first = reader.first if is_tuned and isinstance(reader, PairedEncoder) else reader
+                parameters["encoder"] = first
+            if parameters["settings"] is not None:
+                parameters["settings"] = MultiTaskSettings(**parameters["settings"])
+            verdict = content["verdict"]
+            loaded = cls(**parameters)
+            loaded.settings_, loaded.seed_ = MultiTaskSettings(**content["settings"]), content["seed"]
+            loaded._set_predictor(predictor)
+            loaded._set_decision(
+                Decision(
+                    BlendWeights.from_dict(content["weights"]),
+                    content["clusters_serve"],
+                    None if verdict is None else Verdict.from_dict(verdict),
+                    {name: Estimate.from_dict(one) for name, one in content["accuracy"].items()},
+                    {name: HeldOutRows(**one) for name, one in content["held_out"].items()},
+                )
             )
-        check_learnable(tasks)
-
-    def _make_encoder(self, tasks: TaskSet, seed: int, progress: Progress | None) -> Encoder:
-        encoder = make_encoder(self.encoder, vectors=self.vectors, model=self.model, device=self.device)
-        if self.tune is None:
-            return encoder
-        return PairedEncoder(encoder, fine_tune_on_tasks(encoder, tasks, seed=seed, progress=progress))
+            loaded.evaluation_ = {name: HeldOutRows(**one) for name, one in content["evaluation"].items()}
+            loaded.trust_ = TrustReport.from_dict(content["trust"])
+            loaded.without_validation_ = tuple(content["without_validation"])
+        return loaded

@@ -9,13 +9,15 @@ classifiers is fitted on it to convergence (`converge_heads`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
+from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
 from robusttc.errors import DataError, UnknownTaskError, quote
 from robusttc.models import (
@@ -36,8 +38,6 @@ from robusttc.models import (
 )
 from robusttc.multitask.settings import MultiTaskSettings
 
-__all__ = ["SharedModel", "TaskRows", "converge_head", "softmax", "train_jointly"]
-
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
@@ -56,49 +56,39 @@ def no_numbers() -> Numbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskRows:
-    """The rows of a task that models are trained on.
-
-    Attributes
-    ----------
-    name
-        The task's name.
-    n_labels
-        How many labels its classifier tells apart; not all of them need to occur.
-    items, codes
-        For every training row, its item among the frozen inputs, and its label.
-    valid_items, valid_codes
-        The same of the rows that early stopping looks at; there may be none.
-    label_names
-        The names of its labels, for `SharedLabels`; without them it shares none.
-    """
+    """The rows of a task that models are trained on."""
 
     name: str
-    n_labels: int
-    items: Numbers
-    codes: Numbers
-    valid_items: Numbers = field(default_factory=no_numbers)
+    n_labels: int  # not all of them need to occur
+    items: Numbers  # of every training row, its item among the frozen inputs
+    codes: Numbers  # and its label
+    valid_items: Numbers = field(default_factory=no_numbers)  # of the rows that early stopping looks at
     valid_codes: Numbers = field(default_factory=no_numbers)
-    label_names: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()  # for `SharedLabels`; without them it shares none
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        rows: NDArray[np.intp],
+        items_of: Callable[[NDArray[np.intp]], NDArray[np.integer]],
+        *,
+        valid: bool = False,
+    ) -> TaskRows:
+        """Take some rows of a task, with those in ``valid`` if asked for; `items_of` maps rows to items."""
+        held = task.rows("valid") if valid else no_numbers()
+        items, valid_items = (np.asarray(items_of(own), dtype=np.int64) for own in (rows, held))
+        codes = task.label_codes.astype(np.int64)
+        names = task.label_names
+        return cls(task.name, len(names), items, codes[rows], valid_items, codes[held], names)
 
 
 class SharedModel:
     """A trained layer, and the softmax classifiers of several tasks on it.
 
-    Parameters
-    ----------
-    layer
-        From frozen inputs to representations.
-    names
-        The tasks.
-    ends
-        Where the labels of each task end among those of all.
-    weight, bias
-        The classifiers stacked, shapes (all labels, width) and (all labels,).
-    n_epochs
-        After how many epochs this is the model; 0 if it was not trained.
-    converged
-        Weight and bias of a second set of classifiers, of the same shapes, fitted to convergence on the
-        trained layer; None for none. Probabilities are then the mean of both.
+    The classifiers are stacked: `weight` is (all labels, width), and `ends` says where the labels of each
+    task end. `converged` is the weight and bias of a second set of them, fitted to convergence on the trained
+    layer; probabilities are then the mean of both. `n_epochs` is 0 if it was not trained.
 
     Examples
     --------
@@ -128,10 +118,9 @@ class SharedModel:
         self._places = {name: place for place, name in enumerate(self.names)}
 
     def copy(self, *, n_epochs: int) -> SharedModel:
-        """Return a model of its own with the same parameters."""
-        converged = None if self.converged is None else (self.converged[0].copy(), self.converged[1].copy())
+        """Return an independent model of the trained classifiers, as they are after an epoch."""
         heads = (self.weight.copy(), self.bias.copy())
-        return SharedModel(self.layer.clone(), self.names, self.ends, *heads, n_epochs, converged)
+        return SharedModel(self.layer.clone(), self.names, self.ends, *heads, n_epochs)
 
     def __contains__(self, name: object) -> bool:
         return name in self._places
@@ -150,57 +139,48 @@ class SharedModel:
 
     def probabilities(self, name: str, inputs: FrozenInputs) -> Probabilities:
         """Return the probability of every label of a task for every item."""
+        return self.classify(name, self.layer.represent(inputs))
+
+    def classify(self, name: str, representation: Floats) -> Probabilities:
+        """Return the probability of every label of a task for every representation."""
         own = self.labels_of(name)
-        representation = self.layer.represent(inputs)
-        trained = softmax(score(representation, self.weight[own], self.bias[own]))
+        trained = wide_softmax(score(representation, self.weight[own], self.bias[own]))
         if self.converged is None:
             return trained
         weight, bias = self.converged
-        return (trained + softmax(CONVERGED_SHARPNESS * score(representation, weight[own], bias[own]))) / 2
+        converged = CONVERGED_SHARPNESS * score(representation, weight[own], bias[own])
+        return (trained + wide_softmax(converged)) / 2
 
-    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def describe(self) -> dict[str, Any]:
         """Return what a file needs to rebuild the model: values for JSON, and arrays."""
-        arrays: dict[str, NDArray[Any]] = {
-            f"layer.{key}": array for key, array in self.layer.parameters().items()
+        return {
+            "names": self.names,
+            "n_epochs": self.n_epochs,
+            "activation": getattr(self.layer, "activation", "relu"),
+            "layer": self.layer.parameters(),
+            "ends": self.ends,
+            "weight": self.weight,
+            "bias": self.bias,
+            "converged": self.converged,
         }
-        arrays |= {"weight": self.weight, "bias": self.bias, "ends": self.ends}
-        if self.converged is not None:
-            arrays |= {"converged weight": self.converged[0], "converged bias": self.converged[1]}
-        activation = getattr(self.layer, "activation", "relu")
-        return {"names": list(self.names), "activation": activation, "n_epochs": self.n_epochs}, arrays
 
     @classmethod
-    def from_description(cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SharedModel:
+    def from_description(cls, content: Mapping[str, Any]) -> SharedModel:
         """Rebuild the model from what `describe` returned."""
-        parameters = {
-            key.removeprefix("layer."): array for key, array in arrays.items() if key.startswith("layer.")
-        }
-        layer = layer_from_parameters(parameters, settings=TrainingSettings(activation=values["activation"]))
-        converged = None
-        if "converged weight" in arrays:
-            converged = (arrays["converged weight"], arrays["converged bias"])
-        heads = (arrays["weight"], arrays["bias"])
-        return cls(layer, values["names"], arrays["ends"], *heads, values["n_epochs"], converged)
+        settings = TrainingSettings(activation=content["activation"])
+        layer = layer_from_parameters(content["layer"], settings=settings)
+        rest = [content[name] for name in ("names", "ends", "weight", "bias", "n_epochs", "converged")]
+        return cls(layer, *rest)
 
 
 def score(representation: Floats, weight: Floats, bias: Floats) -> Floats:
     """Return representation x weight^T + bias; a row depends on its own item alone."""
-    logits: Floats = multiply_rows(representation, weight.T)
-    logits += bias
-    return logits
+    return np.asarray(multiply_rows(representation, weight.T) + bias)
 
 
-def softmax(logits: Floats) -> Probabilities:
-    """Turn scores into probabilities, row by row, in 64-bit floats.
-
-    Examples
-    --------
-    >>> softmax(np.array([[0.0, 0.0]], dtype=np.float32)).tolist()
-    [[0.5, 0.5]]
-    """
-    wide = logits.astype(np.float64)
-    shares = np.exp(wide - wide.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
+def wide_softmax(logits: Floats) -> Probabilities:
+    """Turn scores into probabilities, row by row, in 64-bit floats."""
+    return np.asarray(softmax(logits.astype(np.float64), axis=1))
 
 
 def train_jointly(
@@ -217,11 +197,6 @@ def train_jointly(
 
     With `stop_early` the epoch with the highest mean validation accuracy over the tasks that have validation
     rows is kept (of equal ones the first). If no task has any, all epochs are trained.
-
-    Raises
-    ------
-    DataError
-        If there are no tasks, or one has no rows.
 
     Examples
     --------
@@ -337,9 +312,13 @@ def converge_heads(
     return weights, biases
 
 
-def converge_head(representation: Floats, task: TaskRows, head_c: float) -> tuple[Floats, Floats]:
-    """Return weight (labels, width) and bias of one converged classifier."""
-    fitted = fit_softmax(representation, task.codes, n_labels=task.n_labels, C=head_c, balanced=True)
+def converge_head(
+    representation: Floats, task: TaskRows, head_c: float, near: Any = None
+) -> tuple[Floats, Floats]:
+    """Return weight (labels, width) and bias of one converged classifier; see `fit_softmax`."""
+    fitted = fit_softmax(
+        representation, task.codes, n_labels=task.n_labels, C=head_c, balanced=True, near=near
+    )
     return np.ascontiguousarray(fitted.weight.T, dtype=np.float32), fitted.bias.astype(np.float32)
 
 
@@ -389,15 +368,7 @@ def expected_counts(codes: Numbers, *, balance: float, power: float, cap: int) -
 
 
 def draw_rows(counts: NDArray[np.float64], generator: np.random.Generator) -> Numbers:
-    """Draw rows by systematic sampling: one that should be seen 2.3 times is seen twice or three times.
-
-    Examples
-    --------
-    >>> from robusttc.random import numpy_generator
-    >>> rows = draw_rows(np.array([1.0, 2.0, 0.5, 0.5]), numpy_generator(0, "rows"))
-    >>> np.bincount(rows, minlength=4)[:2].tolist(), len(rows)
-    ([1, 2], 4)
-    """
+    """Draw rows by systematic sampling: one that should be seen 2.3 times is seen twice or three times."""
     order = generator.permutation(len(counts))
     ends = np.floor(np.cumsum(counts[order]) + generator.random() + 1e-9).astype(np.int64)
     return generator.permutation(np.repeat(order, np.diff(ends, prepend=0)))
@@ -423,13 +394,7 @@ def make_steps(
 
 
 def label_groups(label_names: Sequence[str]) -> Numbers:
-    """Return the same number for labels of the same words, or, without words, of the same characters.
-
-    Examples
-    --------
-    >>> label_groups(["thank_you", "ThankYou", "1", "-1", "1"]).tolist()
-    [2, 2, 1, 0, 1]
-    """
+    """Return the same number for labels of the same words, or, without words, of the same characters."""
     keys = np.array([label_key(name) for name in label_names], dtype=object).astype(str)
     return np.unique(keys, return_inverse=True)[1].astype(np.int64)
 
@@ -439,23 +404,15 @@ class SharedLabels(Heads):
 
     The weight of label l of task t is ``V[name of l] + D[t, l]``: V is shared by all labels of that name in
     the tasks that are trained together, D is the task's own. Both start small and are trained by Adam, V
-    with the full step size and D with a share of it, so what tasks agree on goes to V. A name means the same
-    thing to tasks of one cluster far more often than to all tasks ("1" of two sentiment tasks, "inform" of
-    two dialogues).
+    with the full step size and D with a share of it, so what tasks agree on goes to V.
 
     Deviation: in the paper tasks of a cluster share the encoder only. Half the labels of real intent tasks,
     and nearly all of sentiment and dialogue-act tasks, have namesakes in other tasks, and sharing them is
     worth more than sharing the encoder.
 
-    Parameters
-    ----------
-    groups
-        Which labels share a part, see `label_groups`; one number per label of every task.
-    weight, bias
-        The live classifiers of all tasks stacked, shapes (labels, width) and (labels,). They are the sums,
-        and kept so by `refresh`.
-    own_rate
-        The step size of the own parts relative to that of the shared ones.
+    `groups` has a number per label of every task, see `label_groups`; `weight` and `bias` are the live
+    stacked classifiers, which `refresh` keeps the sums; `own_rate` is the step size of D relative to that of
+    V.
     """
 
     def __init__(self, groups: Numbers, weight: Floats, bias: Floats, *, own_rate: float) -> None:

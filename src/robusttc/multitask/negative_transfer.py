@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.errors import UsageError
-from robusttc.models import Gradients, RowGradients, head_gradients
+from robusttc.models import RowGradients, head_gradients
 from robusttc.multitask.joint_training import SharedModel, TaskRows, train_jointly
 from robusttc.multitask.predictor import Predictor
 from robusttc.multitask.settings import MultiTaskSettings
@@ -28,16 +28,6 @@ from robusttc.multitask.validation import deal_folds
 from robusttc.progress import Progress, report
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, mean_interval, share_interval
-
-__all__ = [
-    "NegativeTransferReport",
-    "TaskTransfer",
-    "TransferSource",
-    "find_sources",
-    "judge_sharing",
-    "report_negative_transfer",
-    "sharing_with",
-]
 
 # A loss that is no smaller than this, in accuracy, is worth a look even where chance may have made it.
 DOUBTFUL_LOSS = 0.01
@@ -60,38 +50,22 @@ class TransferSource:
 
 @dataclass(frozen=True, slots=True)
 class TaskTransfer:
-    """What sharing does to one task, on its held-out rows.
+    """What sharing does to one task, on its held-out rows: accuracies with Wilson's interval, and the gain.
 
-    Attributes
-    ----------
-    name, cluster
-        The task, and its cluster.
-    n_rows
-        How many rows were held out.
-    own, shared, in_cluster, served
-        The accuracy of the single-task, shared and cluster model, and of what serves, with Wilson's interval;
-        None for what was not trained.
-    gain
-        The mean over rows of what serves less the own model, with the interval of the paired difference.
-    is_hurt
-        Whether that interval is below zero. Of 40 tasks that nothing hurts, one is expected to look hurt.
-    is_doubtful
-        Whether the task seems to lose at least one point, but chance may have done it.
-    sources
-        The tasks that work against it, the worst first; empty where they were not looked for.
+    Of 40 tasks that nothing hurts, one is expected to look hurt.
     """
 
     name: str
     cluster: int
     n_rows: int
     own: Estimate
-    shared: Estimate | None
+    shared: Estimate | None  # None for what was not trained
     in_cluster: Estimate | None
     served: Estimate
-    gain: Estimate
-    is_hurt: bool
-    is_doubtful: bool
-    sources: tuple[TransferSource, ...] = ()
+    gain: Estimate  # the paired difference of what serves and the own model, over rows
+    is_hurt: bool  # that interval is below zero
+    is_doubtful: bool  # the task seems to lose at least one point, but chance may have done it
+    sources: tuple[TransferSource, ...] = ()  # the worst first; empty where they were not looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +87,14 @@ class NegativeTransferReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
+        estimates = ("own", "shared", "in_cluster", "served", "gain")
         entries = []
         for task in self.tasks:
-            values = asdict(task)
-            for name in ("own", "shared", "in_cluster", "served", "gain"):
-                estimate = getattr(task, name)
-                values[name] = None if estimate is None else estimate.to_dict()
-            entries.append(values)
-        return {
-            "tasks": entries,
-            "hurt": list(self.hurt),
-            "doubtful": list(self.doubtful),
-            "sentence": self.sentence,
-        }
+            found = {name: getattr(task, name) for name in estimates}
+            values = {name: None if one is None else one.to_dict() for name, one in found.items()}
+            entries.append({**asdict(task), **values})
+        kinds = {"hurt": list(self.hurt), "doubtful": list(self.doubtful)}
+        return {"tasks": entries, **kinds, "sentence": self.sentence}
 
 
 def by_gain(tasks: Iterable[TaskTransfer]) -> list[TaskTransfer]:
@@ -152,12 +121,11 @@ def report_negative_transfer(
         )
     found = [judge_sharing(predictor, name, held_out[name]) for name in sorted(held_out)]
     if tasks is not None:
-        asked = [task for task in by_gain(found) if task.is_hurt] or [
-            task for task in by_gain(found) if task.is_doubtful
-        ]
-        names = [task.name for task in asked[:MAX_TASKS]]
+        worst = by_gain(found)
+        asked = [task.name for task in worst if task.is_hurt]
+        asked = (asked or [task.name for task in worst if task.is_doubtful])[:MAX_TASKS]
         sources = find_sources(
-            predictor, tasks, names, settings=settings, seed=seed, encoder=encoder, progress=progress
+            predictor, tasks, asked, settings=settings, seed=seed, encoder=encoder, progress=progress
         )
         found = [replace(task, sources=sources.get(task.name, ())) for task in found]
     n_hurt, n_doubtful = (sum(getattr(task, what) for task in found) for what in ("is_hurt", "is_doubtful"))
@@ -190,15 +158,10 @@ def judge_sharing(predictor: Predictor, name: str, right: Right) -> TaskTransfer
 def sharing_with(predictor: Predictor, name: str) -> tuple[str, ...]:
     """Return the tasks that a task shares its model with: its cluster if clusters serve, else all."""
     task = predictor.find(name)
-    return tuple(
-        sorted(
-            other.name
-            for other in predictor.tasks.values()
-            if other.name != name
-            and other.may_share
-            and (not task.weights.uses("cluster") or other.cluster == task.cluster)
-        )
-    )
+    sharing = [other for other in predictor.tasks.values() if other.may_share and other.name != name]
+    if task.weights.uses("cluster"):
+        sharing = [other for other in sharing if other.cluster == task.cluster]
+    return tuple(sorted(other.name for other in sharing))
 
 
 def find_sources(
@@ -216,12 +179,9 @@ def find_sources(
     `tasks` must hold the tasks that each of these shares its model with; `encoder` encodes them, that of the
     predictor by default.
     """
-    short = settings.replace(
-        # Where training ends gradients are small, and where it begins they are all alike.
-        epochs=max(1, settings.epochs // 2),
-        min_steps=max(1, settings.min_steps // 2),
-        head_c=0.0,
-    )
+    # Where training ends gradients are small, and where it begins they are all alike.
+    epochs, min_steps = max(1, settings.epochs // 2), max(1, settings.min_steps // 2)
+    short = settings.replace(epochs=epochs, min_steps=min_steps, head_c=0.0)
     groups = {name: tuple(sorted([name, *sharing_with(predictor, name)])) for name in names}
     used = tasks.subset(sorted({name for group in groups.values() for name in group}))
     data = prepare_tasks(used, encoder or predictor.reader, None)
@@ -266,16 +226,13 @@ def layer_gradient(model: SharedModel, inputs: FrozenInputs, rows: TaskRows) -> 
         codes,
         model.weight,
         model.bias,
-        0.0,
     )
-    gradients: Gradients = model.layer.backward(gradient)
     whole = []
-    for name in sorted(parameters):
-        found = gradients[name]
+    for name, found in sorted(model.layer.backward(gradient).items()):
+        dense = np.zeros(parameters[name].shape)
         if isinstance(found, RowGradients):  # rows that were not touched have none
-            dense = np.zeros(parameters[name].shape)
             dense[found.rows] = found.values
-            whole.append(dense.reshape(-1))
         else:
-            whole.append(found.astype(np.float64).reshape(-1))
+            dense[:] = found
+        whole.append(dense.reshape(-1))
     return np.concatenate(whole)

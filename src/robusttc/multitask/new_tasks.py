@@ -9,26 +9,27 @@ lost: one of the two classifiers is held near the mean of its namesakes'.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import Task, TaskSet, Vocabulary
 from robusttc.encoders import Encoder, FrozenInputs, WordEncoder, load_encoder
-from robusttc.errors import RobustTCError, StoreError, quote
+from robusttc.errors import StoreError, quote
 from robusttc.jobs import Job, Result
 from robusttc.models import (
     ConvolutionLayer,
-    arrays_under,
     find_temperature,
+    join_arrays,
     label_key,
     label_prior,
     name_tasks,
     read_model_folder,
+    rebuilding,
+    split_arrays,
     write_model_folder,
 )
 from robusttc.multitask.blending import CLUSTER_ONLY, COMPONENTS, OWN_ONLY, BlendWeights, blend_rows
@@ -43,72 +44,71 @@ from robusttc.multitask.predictor import (
     own_probabilities,
 )
 from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.multitask.training import draw_references, find_rows
+from robusttc.multitask.training import draw_references
 from robusttc.multitask.validation import deal_folds
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, mean_interval
 
-__all__ = [
-    "ADD_STAGE",
-    "AddInputs",
-    "AddedTask",
-    "NewTask",
-    "add_job",
-    "finish_task",
-    "lay_out_task",
-    "load_added",
-    "save_added",
-    "serve_added",
-]
-
 ADD_STAGE = "join"
-KIND, VERSION = "robusttc-joined", 2
+KIND, VERSION = "robusttc-joined", 3
 
 Floats = NDArray[np.float32]
-Numbers = NDArray[np.int64]
 Right = NDArray[np.bool_]
+Classifier = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight (width, labels) and bias
+Heads = dict[str, Floats]  # the arrays of one task's classifiers on one layer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NewTask:
-    """What is trained on: the task's texts as inputs of the models, and what these must learn to read.
+class NewWords:
+    """What trained models of words lack to read a task: words that are numbered behind theirs.
 
-    Attributes
-    ----------
-    task, cluster
-        The task, and its cluster; -1 for none.
-    inputs
-        Its frozen inputs, one item per row of the task.
-    folds
-        The fold of every row; see `robusttc.multitask.validation.deal_folds`.
-    splits
-        The splits that models are trained on.
-    words, vectors
-        Words that the models have not seen, which are numbered behind theirs, and their vectors.
-    reader
-        For a private task, where inputs are words: a reader of its own.
+    A private task has a reader of its own: nothing of it is to be seen beside the words of others.
     """
 
-    task: Task
-    cluster: int
-    inputs: FrozenInputs
-    folds: Numbers
-    splits: tuple[str, ...]
     words: tuple[str, ...] = ()
     vectors: Floats | None = None
     reader: Encoder | None = None
 
+    def extend(self, base: Encoder) -> Encoder:
+        """Return a reader of these words too."""
+        if self.reader is not None:
+            return self.reader
+        if self.vectors is None:
+            return base
+        assert isinstance(base, WordEncoder)  # noqa: S101 - only words have words
+        vocabulary = Vocabulary((*base.vocabulary.words, *self.words), base.vocabulary.lower)
+        return WordEncoder(vocabulary, np.concatenate([base.vectors, self.vectors]))
+
+    def extend_model(self, model: SharedModel) -> SharedModel:
+        """Return a model that knows these words, with vectors as they come; its layer keeps all else."""
+        layer = model.layer
+        if self.vectors is None or not isinstance(layer, ConvolutionLayer) or layer.vectors is None:
+            return model
+        vectors = np.concatenate([layer.vectors, self.vectors])
+        longer = ConvolutionLayer(layer.filters, layer.bias, vectors)
+        heads = (model.weight, model.bias, model.n_epochs, model.converged)
+        return SharedModel(longer, model.names, model.ends, *heads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewTask:
+    """A task as it is trained on."""
+
+    task: Task
+    cluster: int  # -1 for none
+    inputs: FrozenInputs  # one item per row of the task
+    folds: NDArray[np.int64]  # of every row, see `deal_folds`
+    splits: tuple[str, ...]  # that models are trained on
+    words: NewWords
+
     def rows(self, rows: NDArray[np.intp], *, valid: bool = False) -> TaskRows:
         """Return some rows as training takes them; items are the rows themselves."""
-        return find_rows(self.task, rows, lambda own: own, valid=valid)
+        return TaskRows.of(self.task, rows, lambda own: own, valid=valid)
 
     @property
-    def held_out(self) -> NDArray[np.intp]:
-        """The held-out rows, fold after fold."""
-        return np.concatenate(
-            [np.flatnonzero(self.folds == fold) for fold in range(int(self.folds.max(initial=-1)) + 1)]
-            or [np.zeros(0, dtype=np.intp)]
-        )
+    def held_out(self) -> list[NDArray[np.intp]]:
+        """The held-out rows of every fold."""
+        return [np.flatnonzero(self.folds == fold) for fold in range(int(self.folds.max(initial=-1)) + 1)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,29 +126,13 @@ class AddInputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AddedTask:
-    """A task that was added later.
-
-    Attributes
-    ----------
-    task
-        What is known of it, with its weights and its temperature.
-    own
-        Its single-task model.
-    heads
-        Arrays of its classifiers on the ``shared`` and ``cluster`` model, where there are such models.
-    reference
-        Training representations for the out-of-scope score.
-    words, vectors, reader
-        As in `NewTask`.
-    """
+    """A task that was added later: its own model, and its classifiers on the shared and cluster model."""
 
     task: ServedTask
     own: OwnModel
-    heads: Mapping[str, Mapping[str, Floats]]
-    reference: Floats | None = None
-    words: tuple[str, ...] = ()
-    vectors: Floats | None = None
-    reader: Encoder | None = None
+    heads: Mapping[str, Heads]  # by kind of model, where there are such models
+    words: NewWords
+    reference: Floats | None = None  # training representations for the out-of-scope score
 
 
 def lay_out_task(
@@ -163,30 +147,19 @@ def lay_out_task(
 ) -> NewTask:
     """Turn all texts of a task into inputs of trained models; `encoder` knows words that they do not."""
     splits = ("train",) if strategy == "paper" else ("train", "valid")
-    folds = deal_folds(task, n_folds, seed, splits=splits)
-    texts = list(task.texts)
-    if not isinstance(predictor.reader, WordEncoder):
-        return NewTask(task, cluster, predictor.reader.read(texts), folds, splits)
-    own = encoder.for_new_texts(encoder.prepare(TaskSet([task])))
-    assert isinstance(own, WordEncoder)  # noqa: S101 - the encoder of words reads words
-    if not task.may_share:
-        # Numbers and words of its own: nothing of it is to be seen beside those of others.
-        return NewTask(task, cluster, own.read(texts), folds, splits, reader=own)
-    known = set(predictor.reader.vocabulary.words)
-    places = [place for place, word in enumerate(own.vocabulary.words) if word not in known]
-    words = tuple(own.vocabulary.words[place] for place in places)
-    vectors = own.vectors[places] if words else None
-    inputs = longer_reader(predictor.reader, words, vectors).read(texts)
-    return NewTask(task, cluster, inputs, folds, splits, words, vectors)
-
-
-def longer_reader(reader: Encoder, words: Sequence[str], vectors: Floats | None) -> Encoder:
-    """Return a reader that knows more words."""
-    if not words or vectors is None:
-        return reader
-    assert isinstance(reader, WordEncoder)  # noqa: S101 - only words have words
-    vocabulary = Vocabulary((*reader.vocabulary.words, *words), reader.vocabulary.lower)
-    return WordEncoder(vocabulary, np.concatenate([reader.vectors, vectors]))
+    words = NewWords()
+    if isinstance(predictor.reader, WordEncoder):
+        own = encoder.for_new_texts(encoder.prepare(TaskSet([task])))
+        assert isinstance(own, WordEncoder)  # noqa: S101 - the encoder of words reads words
+        known = set(predictor.reader.vocabulary.words)
+        places = [place for place, word in enumerate(own.vocabulary.words) if word not in known]
+        if not task.may_share:
+            words = NewWords(reader=own)
+        elif places:
+            new = tuple(own.vocabulary.words[place] for place in places)
+            words = NewWords(new, own.vectors[places])
+    inputs = words.extend(predictor.reader).read(list(task.texts))
+    return NewTask(task, cluster, inputs, deal_folds(task, n_folds, seed, splits=splits), splits, words)
 
 
 def add_job(name: str) -> Job:
@@ -196,27 +169,35 @@ def add_job(name: str) -> Job:
 
 def train_new_task(inputs: AddInputs, name: str) -> Result:
     """Run a job: all models of one new task, and what those of its folds predict for held-out rows."""
-    new = inputs.tasks[name]
-    bases = find_bases(inputs.shared, inputs.clusters, new.task.may_share, new.cluster, new.vectors)
-    rows = new.task.rows(*new.splits)
+    new, settings = inputs.tasks[name], inputs.settings
+    bases = find_bases(inputs.shared, inputs.clusters, new.task.may_share, new.cluster, new.words)
+    # Layers are frozen: every row is represented once.
+    represented = {kind: base.layer.represent(new.inputs) for kind, base in bases.items()}
+    near = {kind: namesakes_of(base, new.task, inputs.label_names) for kind, base in bases.items()}
+
+    def train(rows: NDArray[np.intp], suffix: str) -> tuple[OwnModel, dict[str, Heads]]:
+        own: OwnModel
+        task = new.rows(rows, valid=inputs.strategy == "paper")
+        if inputs.strategy == "paper":
+            generator = numpy_generator(inputs.seed, f"cluster{suffix}, copy 0", [name])
+            own = train_jointly(new.inputs, [task], settings=settings, generator=generator, stop_early=True)
+        else:
+            own = fit_own(new.inputs, task, settings=settings, seed=inputs.seed, stage=f"own{suffix}")
+        return own, {kind: fit_heads(represented[kind][rows], task, near[kind], settings) for kind in bases}
+
+    learned = new.task.rows(*new.splits)
     tables: dict[str, list[NDArray[np.float64]]] = {}
-    for fold in range(int(new.folds.max(initial=-1)) + 1):
-        held = np.flatnonzero(new.folds == fold)
-        if len(held):
-            own, heads = train_all(inputs, new, bases, rows[new.folds[rows] != fold], f", fold {fold}")
-            asked = new.inputs.take(held)
-            tables.setdefault("own", []).append(own_probabilities(own, name, asked))
-            for kind, head in heads.items():
-                model = with_head(bases[kind], name, head)
-                tables.setdefault(kind, []).append(model.probabilities(name, asked))
-    own, heads = train_all(inputs, new, bases, rows, "")
-    values, arrays = describe_own(own)
-    arrays = {f"own/{key}": array for key, array in arrays.items()}
-    for kind, head in heads.items():
-        arrays |= {f"{kind}/{key}": array for key, array in head.items()}
-    for kind, found in tables.items():
-        arrays[f"held/{kind}"] = np.concatenate(found)
-    return Result({"own": values, "kinds": sorted(heads)}, arrays)
+    for fold, held in enumerate(new.held_out):
+        if len(held) == 0:
+            continue
+        own, heads = train(learned[new.folds[learned] != fold], f", fold {fold}")
+        tables.setdefault("own", []).append(own_probabilities(own, name, new.inputs.take(held)))
+        for kind, head in heads.items():
+            model = with_heads(bases[kind], name, head)
+            tables.setdefault(kind, []).append(model.classify(name, represented[kind][held]))
+    own, heads = train(learned, "")
+    held_out = {kind: np.concatenate(found) for kind, found in tables.items()}
+    return Result(*split_arrays({"own": describe_own(own), "heads": heads, "held out": held_out}))
 
 
 def find_bases(
@@ -224,129 +205,52 @@ def find_bases(
     clusters: Mapping[int, SharedModel],
     may_share: bool,
     cluster: int,
-    vectors: Floats | None,
+    words: NewWords,
 ) -> dict[str, SharedModel]:
     """Return the models that a task may use, with room for its words."""
     found = {"shared": shared, "cluster": clusters.get(cluster)} if may_share else {}
-    return {kind: with_words(model, vectors) for kind, model in found.items() if model is not None}
+    return {kind: words.extend_model(model) for kind, model in found.items() if model is not None}
 
 
-def with_words(model: SharedModel, vectors: Floats | None) -> SharedModel:
-    """Return a model that knows more words, with vectors as they come; its layer keeps all else."""
-    layer = model.layer
-    if vectors is None or not isinstance(layer, ConvolutionLayer) or layer.vectors is None:
-        return model
-    longer = ConvolutionLayer(layer.filters, layer.bias, np.concatenate([layer.vectors, vectors]))
-    return SharedModel(
-        longer, model.names, model.ends, model.weight, model.bias, model.n_epochs, model.converged
-    )
-
-
-def with_head(model: SharedModel, name: str, head: Mapping[str, Floats]) -> SharedModel:
+def with_heads(model: SharedModel, name: str, heads: Heads) -> SharedModel:
     """Put the classifiers of one task on the layer that they were fitted for."""
     converged = None
-    if "converged weight" in head:
-        converged = (head["converged weight"], head["converged bias"])
-    ends = np.array([len(head["bias"])])
-    return SharedModel(model.layer, [name], ends, head["weight"], head["bias"], model.n_epochs, converged)
-
-
-def train_all(
-    inputs: AddInputs,
-    new: NewTask,
-    bases: Mapping[str, SharedModel],
-    rows: NDArray[np.intp],
-    suffix: str,
-) -> tuple[OwnModel, dict[str, dict[str, Floats]]]:
-    """Train all models of a task on some of its rows."""
-    settings, name = inputs.settings, new.task.name
-    own: OwnModel
-    if inputs.strategy == "paper":
-        generator = numpy_generator(inputs.seed, f"cluster{suffix}, copy 0", [name])
-        task = new.rows(rows, valid=True)
-        own = train_jointly(new.inputs, [task], settings=settings, generator=generator, stop_early=True)
-    else:
-        task = new.rows(rows)
-        own = fit_own(new.inputs, task, settings=settings, seed=inputs.seed, stage=f"own{suffix}")
-    heads = {
-        kind: fit_heads(base, task, new.inputs, inputs.label_names, settings) for kind, base in bases.items()
-    }
-    return own, heads
+    if "converged weight" in heads:
+        converged = (heads["converged weight"], heads["converged bias"])
+    ends = np.array([len(heads["bias"])])
+    return SharedModel(model.layer, [name], ends, heads["weight"], heads["bias"], model.n_epochs, converged)
 
 
 def fit_heads(
-    model: SharedModel,
-    task: TaskRows,
-    inputs: FrozenInputs,
-    label_names: Mapping[str, tuple[str, ...]],
-    settings: MultiTaskSettings,
-) -> dict[str, Floats]:
+    representation: Floats, task: TaskRows, near: Classifier | None, settings: MultiTaskSettings
+) -> Heads:
     """Fit the classifiers of a task on a frozen layer to convergence.
 
     The second, plain one is there where jointly trained tasks have one (`settings.head_c`). The first takes
     the place of the jointly trained classifier: it is held near the mean of its namesakes' in other tasks.
     """
-    representation = model.layer.represent(inputs.take(task.items))
     head_c = settings.head_c or settings.own_c
     weight, bias = converge_head(representation, task, head_c)
-    found = {"weight": weight, "bias": bias}
-    if settings.head_c > 0:
-        found |= {"converged weight": weight, "converged bias": bias}
-        near = namesakes_of(model, task, label_names) if settings.share_labels else None
-        if near is not None:
-            found["weight"], found["bias"] = fit_near(representation, task, near, head_c)
-    return found
+    if settings.head_c == 0:
+        return {"weight": weight, "bias": bias}
+    found = {"converged weight": weight, "converged bias": bias}
+    if settings.share_labels and near is not None:
+        weight, bias = converge_head(representation, task, head_c, near=near)
+    return {"weight": weight, "bias": bias, **found}
 
 
 def namesakes_of(
-    model: SharedModel, task: TaskRows, label_names: Mapping[str, tuple[str, ...]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    model: SharedModel, task: Task, label_names: Mapping[str, tuple[str, ...]]
+) -> Classifier | None:
     """Return the mean classifier of each label's namesakes in other tasks, 0 without any; None for none."""
     places: dict[str, list[int]] = {}
     for number, label in enumerate(label for name in model.names for label in label_names[name]):
         places.setdefault(label_key(label), []).append(number)
-    weight = np.zeros((task.n_labels, model.weight.shape[1]))
-    bias = np.zeros(task.n_labels)
+    weight, bias = np.zeros((len(task.label_names), model.weight.shape[1])), np.zeros(len(task.label_names))
     for place, label in enumerate(task.label_names):
         if found := places.get(label_key(label)):
             weight[place], bias[place] = model.weight[found].mean(axis=0), model.bias[found].mean()
-    return (weight, bias) if weight.any() else None
-
-
-def fit_near(
-    representation: Floats, task: TaskRows, near: tuple[NDArray[np.float64], NDArray[np.float64]], c: float
-) -> tuple[Floats, Floats]:
-    """Fit class-balanced softmax regression whose weights are drawn to given ones in place of zero.
-
-    ``min  sum_i v_i log_loss_i + 1 / (2 c) ||W - near||^2`` with ``v`` the weights that make all labels count
-    the same, by L-BFGS.
-    """
-    from scipy.optimize import minimize
-
-    # Products in 32 bits: a task of hundreds of labels takes half the time.
-    features, (start, bias) = representation, near
-    counts = np.bincount(task.codes, minlength=task.n_labels)
-    importance = (len(task.codes) / (np.count_nonzero(counts) * counts.clip(min=1)))[task.codes]
-    rows = np.arange(len(task.codes))
-
-    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        change = flat.reshape(task.n_labels, -1)
-        logits = features @ (start + change[:, :-1]).T.astype(np.float32) + (bias + change[:, -1])
-        logits -= logits.max(axis=1, keepdims=True)
-        shares = np.exp(logits)
-        total = shares.sum(axis=1)
-        value = importance @ (np.log(total) - logits[rows, task.codes])
-        shares /= total[:, None]
-        shares[rows, task.codes] -= 1
-        shares *= importance[:, None]
-        of_weight = shares.T.astype(np.float32) @ features + change[:, :-1] / c
-        gradient = np.column_stack([of_weight, shares.sum(axis=0)])
-        return float(value + (change[:, :-1] ** 2).sum() / (2 * c)), gradient.reshape(-1)
-
-    zero = np.zeros(task.n_labels * (features.shape[1] + 1))
-    found = minimize(loss, zero, jac=True, method="L-BFGS-B", options={"maxiter": 100, "ftol": 1e-5})
-    change = found.x.reshape(task.n_labels, -1)
-    return (start + change[:, :-1]).astype(np.float32), (bias + change[:, -1]).astype(np.float32)
+    return (weight.T, bias) if weight.any() else None
 
 
 def finish_task(
@@ -356,34 +260,33 @@ def finish_task(
     *,
     weights: BlendWeights,
     held_out: Mapping[str, Mapping[str, Right]],
-    temperature: float,
+    temperature: Mapping[int, float],
     strategy: str,
     seed: int,
 ) -> tuple[AddedTask, Estimate | None]:
-    """Decide what serves a new task; return it with what sharing is expected to give it.
+    """Decide what serves a new task; return it with what it is expected to gain by sharing.
 
     The weights are those that were learned across tasks: one task's rows are too few to learn better ones.
     Its held-out rows answer another question: is it one of the few that lose by sharing?
 
-    `weights` and `temperature` are those of the tasks that share, `held_out` says which of their held-out
-    rows are predicted right.
+    `weights` are those of the tasks that share, `temperature` those of their clusters, and `held_out` says
+    which of their held-out rows are predicted right.
     """
     task, name = new.task, new.task.name
-    heads = {kind: arrays_under(result.arrays, f"{kind}/") for kind in result.values["kinds"]}
-    own = own_from(result.values["own"], arrays_under(result.arrays, "own/"))
+    content = join_arrays(result.values, result.arrays)
+    heads, tables = content["heads"], content["held out"]
     weights = usable_weights(weights, {"own", *heads}, strategy=strategy)
     rows = new.rows(task.rows(*new.splits))
     shares = tuple(label_prior(rows.codes, rows.n_labels)[0].tolist())
-    served = ServedTask(name, task.label_names, shares, new.cluster, task.may_share, weights, temperature)
-    tables = arrays_under(result.arrays, "held/")
-    held = new.held_out
+    scale = temperature.get(new.cluster, 1.0)
     gain = None
-    if len(held):
+    if tables:
+        held = np.concatenate(new.held_out)
         codes = task.label_codes[held].astype(np.int64)
         # How frequent labels are hardly depends on the fold.
         tables["prior"] = np.tile(shares, (len(held), 1))
         blended = tables["own"]
-        if served.shares:
+        if weights.uses("shared") or weights.uses("cluster"):
             seen = None if predictor.seen is None else predictor.seen.find(name, task.texts_at(held))
             used = {kind: tables[kind] for kind in COMPONENTS if weights.uses(kind)}
             blended = blend_rows(used, weights, seen)
@@ -392,19 +295,18 @@ def finish_task(
             if not pays(held_out, right, own_right):
                 weights, blended = OWN_ONLY, tables["own"]
         if weights == OWN_ONLY:
-            temperature = find_temperature([(blended, codes)])
-        served = dataclasses.replace(served, weights=weights, temperature=temperature)
-    added = AddedTask(served, own, heads, None, new.words, new.vectors, new.reader)
+            scale = find_temperature([(blended, codes)])
+    served = ServedTask(name, task.label_names, shares, new.cluster, task.may_share, weights, scale)
+    added = AddedTask(served, own_from(content["own"]), heads, new.words)
     references = new.inputs.take(draw_references(name, rows.items, seed))
-    reference = serve_added(predictor, added).represent(name, references)
-    return dataclasses.replace(added, reference=np.ascontiguousarray(reference)), gain
+    reference = np.ascontiguousarray(serve_added(predictor, added).represent(name, references))
+    return dataclasses.replace(added, reference=reference), gain
 
 
 def usable_weights(weights: BlendWeights, kinds: set[str], *, strategy: str = "blend") -> BlendWeights:
-    """Return the weights of those models that a task has.
+    """Return the weights of those models that a task has; they take over what the others would have weighed.
 
-    What the others would have weighed goes to these, so that the sum, and with it how confident the blend is,
-    stays the same.
+    So the sum, and with it how confident the blend is, stays the same.
 
     Examples
     --------
@@ -430,14 +332,7 @@ def usable_weights(weights: BlendWeights, kinds: set[str], *, strategy: str = "b
 
 
 def expected_gain(served: Right, own: Right) -> Estimate:
-    """Return how many more of the held-out rows are right with sharing, of all; rows are paired.
-
-    Examples
-    --------
-    >>> gain = expected_gain(np.ones(40, dtype=bool), np.arange(40) % 4 > 0)
-    >>> gain.mean, gain.above_zero
-    (0.25, True)
-    """
+    """Return the share of held-out rows that sharing gains, with its interval; rows are paired."""
     gain = mean_interval(served.astype(np.float64) - own.astype(np.float64))
     if gain.n < 2:
         return gain
@@ -475,12 +370,11 @@ def squared_error(rows: NDArray[np.float64]) -> float:
 def serve_added(base: Predictor, added: AddedTask) -> Predictor:
     """Return what predicts for an added task: its own parts, on the layers of the models it was added to."""
     task = added.task
-    reader = added.reader or longer_reader(base.reader, added.words, added.vectors)
-    bases = find_bases(base.shared, base.clusters, task.may_share, task.cluster, added.vectors)
-    models = {kind: with_head(bases[kind], task.name, head) for kind, head in added.heads.items()}
+    bases = find_bases(base.shared, base.clusters, task.may_share, task.cluster, added.words)
+    models = {kind: with_heads(bases[kind], task.name, heads) for kind, heads in added.heads.items()}
     return Predictor(
         {task.name: task},
-        reader,
+        added.words.extend(base.reader),
         own={task.name: added.own},
         shared=models.get("shared"),
         clusters={task.cluster: models["cluster"]} if "cluster" in models else {},
@@ -492,26 +386,16 @@ def serve_added(base: Predictor, added: AddedTask) -> Predictor:
 
 def save_added(added: AddedTask, folder: str | PathLike[str], *, base: str) -> None:
     """Write an added task to a folder; `base` names the models that it belongs to."""
-    own, of_own = describe_own(added.own)
-    arrays: dict[str, NDArray[Any]] = {f"own/{key}": array for key, array in of_own.items()}
-    for kind, head in added.heads.items():
-        arrays |= {f"{kind}/{key}": array for key, array in head.items()}
-    if added.reference is not None:
-        arrays["reference"] = added.reference
-    if added.vectors is not None:
-        arrays["vectors"] = added.vectors
-    reader = None
-    if added.reader is not None:
-        reader, of_reader = added.reader.describe()
-        arrays |= {f"reader/{key}": array for key, array in of_reader.items()}
-    values = {
+    words = added.words
+    content = {
         "base": base,
         "task": dataclasses.asdict(added.task),
-        "own": own,
-        "kinds": sorted(added.heads),
-        "words": list(added.words),
-        "reader": reader,
+        "own": describe_own(added.own),
+        "heads": added.heads,
+        "words": [words.words, words.vectors, None if words.reader is None else words.reader.describe()],
+        "reference": added.reference,
     }
+    values, arrays = split_arrays(content)
     write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
 
@@ -523,29 +407,22 @@ def load_added(folder: str | PathLike[str], *, base: str | None, device: str = "
     StoreError
         If something is missing, damaged, from a later version, or belongs to other models.
     """
-    values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
-    if base is not None and values.get("base") != base:
+    content = join_arrays(*read_model_folder(folder, kind=KIND, version=VERSION))
+    if base is not None and content.get("base") != base:
         raise StoreError(
             "the model of an added task belongs to other models than those of the run",
             where=quote(str(folder)),
-            got=quote(values.get("base")),
+            got=quote(content.get("base")),
             expected=quote(base),
             todo="bring the folder of the run back from a copy",
         )
-    try:
-        reader = values["reader"]
+    with rebuilding(folder, todo="add it again"):
+        names, vectors, described = content["words"]
+        reader = None if described is None else load_encoder(*described, device=device)
         return AddedTask(
-            ServedTask.from_dict(values["task"]),
-            own_from(values["own"], arrays_under(arrays, "own/")),
-            {kind: arrays_under(arrays, f"{kind}/") for kind in values["kinds"]},
-            arrays.get("reference"),
-            tuple(values["words"]),
-            arrays.get("vectors"),
-            None if reader is None else load_encoder(reader, arrays_under(arrays, "reader/"), device=device),
+            ServedTask.from_dict(content["task"]),
+            own_from(content["own"]),
+            content["heads"],
+            NewWords(tuple(names), vectors, reader),
+            content["reference"],
         )
-    except StoreError:
-        raise
-    except (RobustTCError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise StoreError(
-            "the model cannot be read", where=quote(str(folder)), got=quote(str(error)), todo="add it again"
-        ) from error

@@ -1,4 +1,4 @@
-"""What predicts: the models of all tasks, how they are blended, and the out-of-scope score; and its files."""
+"""What predicts: the models of all tasks, how they are blended, and the out-of-scope score."""
 
 from __future__ import annotations
 
@@ -25,23 +25,12 @@ from robusttc.models import (
     train_model,
 )
 from robusttc.multitask.blending import COMPONENTS, OWN_ONLY, BlendWeights, SeenTexts, blend_rows
-from robusttc.multitask.joint_training import SharedModel, TaskRows, softmax
+from robusttc.multitask.joint_training import SharedModel, TaskRows, wide_softmax
 from robusttc.multitask.settings import MultiTaskSettings
 from robusttc.random import numpy_generator
 
-__all__ = [
-    "LinearModel",
-    "OwnModel",
-    "Predictor",
-    "ServedTask",
-    "SingleTaskModel",
-    "fit_own",
-    "uniform_model",
-]
-
 Floats = NDArray[np.float32]
 Probabilities = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
 
 
 class LinearModel:
@@ -54,7 +43,7 @@ class LinearModel:
     [[0.73, 0.27], [0.27, 0.73]]
     """
 
-    def __init__(self, weight: Floats, bias: Floats) -> None:
+    def __init__(self, weight: NDArray[Any], bias: NDArray[Any]) -> None:
         self.weight = np.ascontiguousarray(weight, dtype=np.float32)
         self.bias = np.ascontiguousarray(bias, dtype=np.float32)
 
@@ -66,7 +55,7 @@ class LinearModel:
                 got=repr(inputs),
                 expected=f"vectors of {len(self.weight)} numbers",
             )
-        return softmax(multiply_rows(inputs.matrix, self.weight) + self.bias)
+        return wide_softmax(multiply_rows(inputs.matrix, self.weight) + self.bias)
 
 
 # On vectors, or on words.
@@ -78,10 +67,10 @@ OwnModel = SingleTaskModel | SharedModel
 def fit_own(
     inputs: FrozenInputs, task: TaskRows, *, settings: MultiTaskSettings, seed: int, stage: str
 ) -> SingleTaskModel:
-    """Fit the model of one task alone, on its training rows.
+    """Fit the model of one task alone, on its training rows; nothing else has an influence.
 
     On vectors it is class-balanced softmax regression, converged; on words a convolution of its own (see
-    `robusttc.models.training`). Nothing but these rows has an influence.
+    `robusttc.models.training`).
 
     Examples
     --------
@@ -94,7 +83,7 @@ def fit_own(
     own = inputs.take(task.items)
     if isinstance(own, DenseInputs):
         fitted = fit_softmax(own.matrix, task.codes, n_labels=task.n_labels, C=settings.own_c, balanced=True)
-        return LinearModel(fitted.weight.astype(np.float32), fitted.bias.astype(np.float32))
+        return LinearModel(fitted.weight, fitted.bias)
     model = train_model(
         own,
         task.codes,
@@ -106,19 +95,11 @@ def fit_own(
 
 
 def uniform_model(inputs: FrozenInputs, n_labels: int) -> SingleTaskModel:
-    """Return a model to which all labels are equally probable, for a task whose own could not be trained.
-
-    Examples
-    --------
-    >>> inputs = DenseInputs(np.eye(2, dtype=np.float32))
-    >>> uniform_model(inputs, 4).probabilities(inputs).tolist()
-    [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
-    """
+    """Return a model to which all labels are equally probable, for a task whose own could not be trained."""
     bias = np.zeros(n_labels, dtype=np.float32)
     if isinstance(inputs, DenseInputs):
-        return LinearModel(np.zeros((inputs.dimension, n_labels), dtype=np.float32), bias)
-    filters = np.zeros((1, 1, inputs.dimension), dtype=np.float32)
-    layer = ConvolutionLayer(filters, np.zeros(1, dtype=np.float32))
+        return LinearModel(np.zeros((inputs.dimension, n_labels)), bias)
+    layer = ConvolutionLayer(np.zeros((1, 1, inputs.dimension), np.float32), np.zeros(1, np.float32))
     return TrainedModel(layer, np.zeros((1, n_labels), dtype=np.float32), bias)
 
 
@@ -129,53 +110,33 @@ def own_probabilities(model: OwnModel, name: str, inputs: FrozenInputs) -> Proba
     return np.asarray(model.probabilities(inputs), dtype=np.float64)
 
 
-def describe_own(model: OwnModel) -> tuple[dict[str, Any], Arrays]:
-    """Return the values and arrays of a single-task model, for a file."""
+def describe_own(model: OwnModel) -> dict[str, Any]:
+    """Return what a file needs to rebuild a single-task model."""
     if isinstance(model, SharedModel):
         return model.describe()
     if isinstance(model, LinearModel):
-        return {}, {"weight": model.weight, "bias": model.bias}
-    layer = {f"layer.{name}": array for name, array in model.layer.parameters().items()}
-    return {}, {**layer, "weight": model.head_weight, "bias": model.head_bias}
+        return {"weight": model.weight, "bias": model.bias}
+    return {"layer": model.layer.parameters(), "weight": model.head_weight, "bias": model.head_bias}
 
 
-def own_from(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> OwnModel:
+def own_from(content: Mapping[str, Any]) -> OwnModel:
     """Rebuild a single-task model from what `describe_own` returned."""
-    if values:
-        return SharedModel.from_description(values, arrays)
-    layer = {key.removeprefix("layer."): array for key, array in arrays.items() if key.startswith("layer.")}
-    if not layer:
-        return LinearModel(arrays["weight"], arrays["bias"])
-    made = layer_from_parameters(layer, settings=TrainingSettings())
-    return TrainedModel(made, arrays["weight"], arrays["bias"])
+    if "names" in content:
+        return SharedModel.from_description(content)
+    if "layer" not in content:
+        return LinearModel(content["weight"], content["bias"])
+    layer = layer_from_parameters(content["layer"], settings=TrainingSettings())
+    return TrainedModel(layer, content["weight"], content["bias"])
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTask:
-    """What is known of a task.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    label_names
-        Its labels, in the order of probabilities.
-    label_shares
-        How frequent each of them is among the training rows.
-    cluster
-        Its cluster; -1 for none.
-    may_share
-        Whether it takes part in models of several tasks.
-    weights
-        The weights of its blend.
-    temperature
-        What its probabilities are scaled with.
-    """
+    """What is known of a task."""
 
     name: str
-    label_names: tuple[str, ...]
-    label_shares: tuple[float, ...]
-    cluster: int
+    label_names: tuple[str, ...]  # in the order of probabilities
+    label_shares: tuple[float, ...]  # how frequent each is among the training rows
+    cluster: int  # -1 for none
     may_share: bool
     weights: BlendWeights = OWN_ONLY
     temperature: float = 1.0
@@ -194,46 +155,22 @@ class ServedTask:
 
 @dataclass(slots=True)
 class Predictor:
-    """All models that predictions are made of.
-
-    Attributes
-    ----------
-    tasks
-        The tasks, by name, in order.
-    reader
-        How new texts become inputs.
-    private_readers
-        The same for private tasks, where words have numbers of their own there.
-    own
-        The single-task models.
-    shared
-        The model of all tasks that may share, if there is one.
-    clusters
-        The models of clusters, if they serve.
-    seen
-        Which texts several tasks have; None if inputs are no texts.
-    scope, references
-        The out-of-scope model, and the training representations of every task.
-    """
+    """All models that predictions are made of."""
 
     tasks: dict[str, ServedTask]
-    reader: Encoder
-    private_readers: Mapping[str, Encoder] = field(default_factory=dict)
+    reader: Encoder  # how new texts become inputs
+    private_readers: Mapping[str, Encoder] = field(
+        default_factory=dict
+    )  # where words have numbers of their own
     own: dict[str, OwnModel] = field(default_factory=dict)
     shared: SharedModel | None = None
-    clusters: dict[int, SharedModel] = field(default_factory=dict)
-    seen: SeenTexts | None = None
+    clusters: dict[int, SharedModel] = field(default_factory=dict)  # those that serve
+    seen: SeenTexts | None = None  # None if inputs are no texts
     scope: ScopeModel | None = None
-    references: dict[str, Floats] = field(default_factory=dict)
+    references: dict[str, Floats] = field(default_factory=dict)  # training representations, for the scope
 
     def find(self, name: str) -> ServedTask:
-        """Return what is known of a task.
-
-        Raises
-        ------
-        UnknownTaskError
-            If there is no such task; the message names the nearest one.
-        """
+        """Return what is known of a task; an error if there is no such task."""
         if not isinstance(name, str) or name not in self.tasks:
             raise UnknownTaskError(name, tuple(self.tasks))
         return self.tasks[name]
@@ -303,13 +240,7 @@ class Predictor:
         raise UsageError("the task has no model of words", got=name)  # pragma: no cover
 
     def scope_score(self, name: str, inputs: FrozenInputs) -> Probabilities:
-        """Return for every item how likely it is to belong to none of the task's labels.
-
-        Raises
-        ------
-        UsageError
-            If there was nothing to learn it from.
-        """
+        """Return for every item how likely it is to belong to none of the task's labels."""
         self.find(name)
         if self.scope is None:
             raise UsageError(
@@ -321,87 +252,48 @@ class Predictor:
 
     def without(self, names: Iterable[str]) -> Predictor:
         """Return the same models without the parts that are some tasks' own."""
-        gone = set(names)
+        gone, parts = set(names), ("tasks", "private_readers", "own", "references")
+        left: dict[str, Any] = {
+            part: {name: one for name, one in getattr(self, part).items() if name not in gone}
+            for part in parts
+        }
+        return replace(self, **left)
 
-        def left(parts: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: part for name, part in parts.items() if name not in gone}
-
-        return replace(
-            self,
-            tasks=left(self.tasks),
-            private_readers=left(self.private_readers),
-            own=left(self.own),
-            references=left(self.references),
-        )
-
-    def describe(self) -> tuple[dict[str, Any], Arrays]:
+    def describe(self) -> dict[str, Any]:
         """Return what a file needs to rebuild it: values for JSON, and arrays."""
-        arrays: Arrays = {}
-
-        def put(prefix: str, described: tuple[dict[str, Any], Arrays]) -> dict[str, Any]:
-            values, own = described
-            arrays.update({f"{prefix}/{name}": array for name, array in own.items()})
-            return values
-
-        places = {name: place for place, name in enumerate(self.tasks)}
-        for name, reference in self.references.items():
-            arrays[f"reference/{places[name]}"] = reference
-        if self.scope is not None:
-            put("scope", ({}, self.scope.arrays()))
+        seen = None
         if self.seen is not None:
             # Signed: not every format of arrays has unsigned 64-bit numbers.
-            put("seen", ({}, {"keys": self.seen.keys.view(np.int64), "owners": self.seen.owners}))
-        values = {
+            keys = self.seen.keys.view(np.int64)
+            seen = {"names": self.seen.names, "keys": keys, "owners": self.seen.owners}
+        return {
             "tasks": [asdict(task) for task in self.tasks.values()],
-            "reader": put("reader", self.reader.describe()),
-            "private_readers": {
-                name: put(f"private reader/{places[name]}", reader.describe())
-                for name, reader in self.private_readers.items()
-            },
-            "seen": None if self.seen is None else list(self.seen.names),
-            "own": {
-                name: put(f"own/{places[name]}", describe_own(model)) for name, model in self.own.items()
-            },
-            "shared": None if self.shared is None else put("shared", self.shared.describe()),
-            "clusters": {
-                str(number): put(f"cluster/{number}", model.describe())
-                for number, model in self.clusters.items()
-            },
+            "reader": self.reader.describe(),
+            "private_readers": {name: reader.describe() for name, reader in self.private_readers.items()},
+            "own": {name: describe_own(model) for name, model in self.own.items()},
+            "shared": None if self.shared is None else self.shared.describe(),
+            "clusters": {str(number): model.describe() for number, model in self.clusters.items()},
+            "seen": seen,
+            "scope": None if self.scope is None else self.scope.arrays(),
+            "references": self.references,
         }
-        return values, arrays
 
     @classmethod
-    def from_description(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, device: str = "cpu"
-    ) -> Predictor:
+    def from_description(cls, content: Mapping[str, Any], *, device: str = "cpu") -> Predictor:
         """Rebuild it from what `describe` returned."""
-        grouped: dict[str, Arrays] = {}
-        for key, array in arrays.items():
-            prefix, _, rest = key.rpartition("/")
-            grouped.setdefault(prefix, {})[rest] = array
-        tasks = {one["name"]: ServedTask.from_dict(one) for one in values["tasks"]}
-        names = list(tasks)
-        places = {name: place for place, name in enumerate(names)}
-        shared, seen = values["shared"], None
-        if values["seen"] is not None:
-            hashes = grouped["seen"]["keys"].view(np.uint64)
-            seen = SeenTexts(tuple(values["seen"]), hashes, grouped["seen"]["owners"])
+        shared, seen, scope = content["shared"], content["seen"], content["scope"]
+        readers = content["private_readers"].items()
+        clusters = content["clusters"].items()
+        if seen is not None:
+            seen = SeenTexts(tuple(seen["names"]), seen["keys"].view(np.uint64), seen["owners"])
         return cls(
-            tasks,
-            load_encoder(values["reader"], grouped.get("reader", {}), device=device),
-            {
-                name: load_encoder(
-                    described, grouped.get(f"private reader/{places[name]}", {}), device=device
-                )
-                for name, described in values["private_readers"].items()
-            },
-            {name: own_from(own, grouped[f"own/{places[name]}"]) for name, own in values["own"].items()},
-            None if shared is None else SharedModel.from_description(shared, grouped["shared"]),
-            {
-                int(number): SharedModel.from_description(described, grouped[f"cluster/{number}"])
-                for number, described in values["clusters"].items()
-            },
+            {one["name"]: ServedTask.from_dict(one) for one in content["tasks"]},
+            load_encoder(*content["reader"], device=device),
+            {name: load_encoder(*described, device=device) for name, described in readers},
+            {name: own_from(own) for name, own in content["own"].items()},
+            None if shared is None else SharedModel.from_description(shared),
+            {int(number): SharedModel.from_description(described) for number, described in clusters},
             seen,
-            ScopeModel.from_arrays(grouped["scope"]) if "scope" in grouped else None,
-            {names[int(place)]: array for place, array in grouped.get("reference", {}).items()},
+            None if scope is None else ScopeModel.from_arrays(scope),
+            dict(content["references"]),
         )

@@ -6,8 +6,8 @@ together. A task's own rows are too few to decide for itself: that loses against
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,66 +32,45 @@ from robusttc.models import (
     random_clusters_like,
     warn_about_tasks,
 )
-from robusttc.multitask.blending import COMPONENTS, BlendWeights, learn_blend
+from robusttc.multitask.blending import COMPONENTS, OWN_ONLY, BlendWeights, Table, learn_blend
 from robusttc.multitask.predictor import Predictor
 from robusttc.multitask.settings import MultiTaskSettings, default_settings
 from robusttc.multitask.training import (
     STAGE,
-    JobInputs,
+    WHOLE,
     Request,
     Split,
-    Trained,
+    Trainer,
     TrainingData,
     check_learnable,
     clusters_to_train,
     draw_references,
+    make_splits,
     own_requests,
     prepare_tasks,
-    train_models,
 )
 from robusttc.progress import Progress
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, difference_interval, mean_interval
 
-__all__ = [
-    "Decision",
-    "Folds",
-    "HeldOutRows",
-    "assess_multitask",
-    "calibrate",
-    "count_fold_jobs",
-    "deal_folds",
-    "decide",
-    "evaluate_rows",
-    "make_folds",
-    "measure_agreement",
-]
-
-Numbers = NDArray[np.int64]
-Table = dict[str, NDArray[np.float64]]
+Codes = NDArray[np.int64]
+Rows = dict[str, NDArray[np.intp]]
+# The held-out probabilities of what serves, and the codes of the right labels, by task.
+HeldOutTables = dict[str, tuple[NDArray[np.float64], Codes]]
 
 # Where cluster models serve whatever the verdict, they have at least this weight.
 LEAST_CLUSTER_WEIGHT = 0.05
-# Texts of other tasks on which two predictors are compared.
-MAX_AGREEMENT = 100
 # Texts from outside that a task is shown.
 MAX_OUTSIDE = 40
 
 
-def deal_folds(
-    task: Task, n_folds: int, seed: int, *, splits: Sequence[str] = ("train",)
-) -> NDArray[np.int64]:
+def deal_folds(task: Task, n_folds: int, seed: int, *, splits: Sequence[str] = ("train",)) -> Codes:
     """Return the fold of every row, for cross-validation within some splits.
 
     Rows of a label are dealt out like cards, so the folds have as many of each label as can be, give or take
     one, and are of equal size, give or take one. The only row of a label is in no fold (-1): held out, no
     model could know its label; it is always trained on. Rows that have the same text and label are dealt
     together: a copy of a held-out row in training would flatter the model. Rows of other splits have -1.
-
-    Raises
-    ------
-    UsageError
-        If there are fewer than two folds.
 
     Examples
     --------
@@ -127,8 +106,8 @@ def deal_folds(
 class Folds:
     """For every fold, the rows of each task that its models are trained on, and those that are held out."""
 
-    train: tuple[dict[str, NDArray[np.intp]], ...]
-    held: tuple[dict[str, NDArray[np.intp]], ...]
+    train: tuple[Rows, ...]
+    held: tuple[Rows, ...]
 
     def rows(self, name: str) -> NDArray[np.intp]:
         """Return the held-out rows of a task, fold after fold."""
@@ -144,29 +123,19 @@ def make_folds(tasks: TaskSet, *, n_folds: int | None, splits: Sequence[str], se
     if n_folds is None:
         train = {task.name: task.rows("train") for task in tasks}
         return Folds((train,), ({task.name: task.rows("valid") for task in tasks},))
-    numbers = {task.name: deal_folds(task, n_folds, seed, splits=splits) for task in tasks}
+    dealt = {task.name: deal_folds(task, n_folds, seed, splits=splits) for task in tasks}
     rows = {task.name: task.rows(*splits) for task in tasks}
     return Folds(
-        tuple(
-            {name: own[numbers[name][own] != fold] for name, own in rows.items()} for fold in range(n_folds)
-        ),
-        tuple(
-            {name: np.flatnonzero(own == fold) for name, own in numbers.items()} for fold in range(n_folds)
-        ),
+        tuple({name: own[dealt[name][own] != fold] for name, own in rows.items()} for fold in range(n_folds)),
+        tuple({name: np.flatnonzero(own == fold) for name, own in dealt.items()} for fold in range(n_folds)),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutRows:
-    """Which held-out rows of a task each model predicts right.
+    """Which held-out rows of a task are predicted `right` by ``own``, ``shared``, ``cluster`` and ``served``.
 
-    Attributes
-    ----------
-    rows
-        The numbers of the rows.
-    right
-        For ``own``, ``shared``, ``cluster`` and ``served``, whether each is predicted right. Without
-        clusters, ``cluster`` is not there; a private task has ``own`` and ``served`` only.
+    Without clusters, ``cluster`` is not there; a private task has ``own`` and ``served`` only.
     """
 
     rows: NDArray[np.intp]
@@ -175,108 +144,77 @@ class HeldOutRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What was decided, and on what.
+    """What was decided, and on what."""
 
-    Attributes
-    ----------
-    weights
-        The weights of the blend; None where fewer than two tasks may share.
-    clusters_serve
-        Whether cluster models have a weight.
-    verdict
-        Whether clusters pay; None where nothing was compared.
-    accuracy
-        The mean accuracy of each model alone and of each blend, and differences of them, over tasks.
-    held_out
-        Which held-out rows are predicted right, by task.
-    served
-        The held-out probabilities of what serves, and the codes of the right labels, by task.
-    """
-
-    weights: BlendWeights | None
-    clusters_serve: bool
-    verdict: Verdict | None
-    accuracy: dict[str, Estimate]
-    held_out: dict[str, HeldOutRows]
-    served: dict[str, tuple[NDArray[np.float64], Numbers]]
+    weights: BlendWeights
+    clusters_serve: bool = False
+    verdict: Verdict | None = None  # None where nothing was compared
+    accuracy: dict[str, Estimate] = field(default_factory=dict)  # of models and blends, over tasks
+    held_out: dict[str, HeldOutRows] = field(default_factory=dict)  # by task
+    served: HeldOutTables = field(default_factory=dict)
 
 
-def decide(
-    jobs: TrainingJobs,
-    data: TrainingData,
-    folds: Folds,
-    *,
-    cluster_models: str,
-    n_random: int,
-    settings: MultiTaskSettings,
-    seed: int,
-) -> Decision:
+def decide(trainer: Trainer, folds: Folds, *, cluster_models: str, n_random: int) -> Decision:
     """Train the models of all folds in one go, and decide what serves.
 
     `cluster_models` ``auto`` lets cluster models serve if the verdict says that they help, ``always`` and
     ``never`` do as they say (``never`` does not even train them); `n_random` is the number of draws of random
     clusters that are measured.
     """
-    partitions: list[dict[str, int]] = []
+    data, seed, names = trainer.data, trainer.seed, trainer.data.sharing
+    partitions: list[Mapping[str, int]] = []
     if cluster_models != "never" and clusters_to_train(data.clusters):
         assert data.clusters is not None  # noqa: S101 - else there would be none to train
         draws = [draw_clusters(data.clusters, seed, draw) for draw in range(n_random)]
         partitions = [data.clusters, *draws]
-    own, shared, clustered = predict_folds(jobs, data, folds, partitions, settings=settings, seed=seed)
+    own, shared, clustered = predict_folds(trainer, folds, partitions)
     codes = {name: data.tasks[name].label_codes[folds.rows(name)].astype(np.int64) for name in own}
-    shares = len(data.shareable) > 1
-    names = [name for name in own if shares and data.tasks[name].may_share]
-    if not shares:
-        return Decision(None, False, None, {}, {}, {name: (own[name], codes[name]) for name in own})
+    if len(names) < 2:
+        return Decision(OWN_ONLY, served={name: (own[name], codes[name]) for name in own})
+    names = tuple(name for name in names if name in own)  # those that something was held out of
     shared_codes = {name: codes[name] for name in names}
     seen = None
     if data.seen is not None:
         seen = {name: data.seen.find(name, data.tasks[name].texts_at(folds.rows(name))) for name in names}
+
+    def accuracies(table: Table) -> NDArray[np.float64]:
+        return np.array([float((table[name].argmax(axis=1) == codes[name]).mean()) for name in names])
+
     tables: dict[str, Table] = {"own": own, "shared": shared, "prior": predict_prior(data, folds, names)}
     weights, served = learn_blend(tables, shared_codes, seen)
     accuracy = {
-        "own": accuracies(own, codes, names),
-        "shared": accuracies(shared, codes, names),
-        "blend without clusters": accuracies(served, codes, names),
+        "own": accuracies(own),
+        "shared": accuracies(shared),
+        "blend without clusters": accuracies(served),
     }
-    serve, always = False, cluster_models == "always"
-    options: dict[str, Any] = {"shared": accuracy["blend without clusters"], "seed": seed}
-    options |= {"otherwise": name_blend(weights), "always": always}
-    if not clustered or not names:
-        verdict = make_verdict("multitask", cluster=None, **options)
-        if clustered and always:
-            serve, weights = True, learn_blend({**tables, "cluster": {}}, {}, None)[0]
-    else:
-        tables["cluster"] = clustered[0]
+    always, serve = cluster_models == "always", False
+    judged: dict[str, Any] = {"cluster": None, "shared": accuracy["blend without clusters"]}
+    judged |= {"otherwise": name_blend(weights), "always": always, "seed": seed}
+    if clustered and names:
         least = LEAST_CLUSTER_WEIGHT if always else 0.0
-        with_weights, with_clusters = learn_blend(tables, shared_codes, seen, least_cluster=least)
-        random = [
-            accuracies(learn_blend({**tables, "cluster": table}, shared_codes, seen)[1], codes, names)
-            for table in clustered[1:]
+        real, *random = [
+            learn_blend({**tables, "cluster": table}, shared_codes, seen, least_cluster=lowest)
+            for table, lowest in zip(clustered, [least, *[0.0] * n_random], strict=True)
         ]
-        accuracy["cluster"] = accuracies(clustered[0], codes, names)
-        accuracy["blend with clusters"] = accuracies(with_clusters, codes, names)
-        verdict = make_verdict(
-            "multitask",
-            cluster=accuracy["blend with clusters"],
-            random=np.array(random) if random else None,
-            **options,
-        )
-        serve = always or (verdict.clusters_help and with_weights.uses("cluster"))
-        if serve:
-            weights, served = with_weights, with_clusters
+        accuracy["cluster"] = accuracies(clustered[0])
+        accuracy["blend with clusters"] = judged["cluster"] = accuracies(real[1])
+        judged["random"] = np.array([accuracies(blended) for _, blended in random]) if random else None
+        verdict = make_verdict("multitask", **judged)
+        tables["cluster"] = clustered[0]
+        serve = always or (verdict.clusters_help and real[0].uses("cluster"))
+        weights, served = real if serve else (weights, served)
+    else:
+        verdict = make_verdict("multitask", **judged)
+        if clustered and always:  # nothing is held out
+            serve, weights = True, learn_blend({**tables, "cluster": {}}, {}, None)[0]
     tables["served"] = served
-    kinds = [kind for kind in ("own", "shared", "cluster", "served") if kind in tables]
-    held_out = {
-        name: HeldOutRows(
-            folds.rows(name), {kind: tables[kind][name].argmax(axis=1) == codes[name] for kind in kinds}
-        )
-        for name in names
-    }
-    for name in set(own) - set(names):
-        served[name] = own[name]
-    found = {name: (served[name], codes[name]) for name in own}
-    return Decision(weights, serve, verdict, estimate(accuracy, seed), held_out, found)
+    held_out = {}
+    for name in names:
+        kinds: list[str] = [kind for kind in ("own", "shared", "cluster", "served") if kind in tables]
+        right = {kind: tables[kind][name].argmax(axis=1) == codes[name] for kind in kinds}
+        held_out[name] = HeldOutRows(folds.rows(name), right)
+    blended = {name: (served.get(name, own[name]), codes[name]) for name in own}
+    return Decision(weights, serve, verdict, estimate(accuracy, seed), held_out, blended)
 
 
 def draw_clusters(clusters: Mapping[str, int], seed: int, draw: int) -> dict[str, int]:
@@ -286,89 +224,56 @@ def draw_clusters(clusters: Mapping[str, int], seed: int, draw: int) -> dict[str
     return dict(zip(names, drawn.tolist(), strict=True))
 
 
-@dataclass(slots=True, eq=False)
-class FoldPlan:
-    """What is to be trained in every fold: single-task models, the shared one, the clusters of partitions."""
-
-    splits: dict[str, Split]
-    own: list[list[Request]]
-    shared: list[list[Request]]
-    clusters: list[list[list[Request]]]
-
-    def requests(self) -> list[Request]:
-        """Return all requests, each once."""
-        clusters = [of_fold for of_partition in self.clusters for of_fold in of_partition]
-        found = [request for of_fold in (*self.own, *self.shared, *clusters) for request in of_fold]
-        return list(dict.fromkeys(found))
-
-
-def plan_folds(data: TrainingData, folds: Folds, partitions: Sequence[Mapping[str, int]]) -> FoldPlan:
-    """Plan the training of all folds; a fold that holds out nothing has none.
-
-    Draws depend on the names of a cluster's tasks, not on its number: numbering clusters otherwise changes
-    nothing.
-    """
-    plan = FoldPlan({}, [], [], [[] for _ in partitions])
-    names = tuple(sorted(data.shareable.names))
-    alone = [(name,) for name in (*data.private, *(names if len(names) == 1 else ()))]
-    for number, (train, held) in enumerate(zip(folds.train, folds.held, strict=True)):
-        suffix = f", fold {number}"
-        own: list[Request] = []
-        for members in (*alone, *([names] if len(names) > 1 else [])):
-            prepared = data.private.get(members[0], data.prepared)
-            assert prepared is not None  # noqa: S101 - its tasks were prepared
-            items = {name: prepared.items_of(name, held[name]) for name in members if len(held[name])}
-            if items:
-                key = f"{members[0] if len(members) == 1 else 'all'}{suffix}"
-                rows = {name: data.rows(name, train[name]) for name in members}
-                plan.splits[key] = Split(f"fold {number}", prepared.inputs, rows, items, suffix)
-                own += own_requests(key, plan.splits[key])
-        key = f"all{suffix}"
-        is_shared = key in plan.splits
-        plan.own.append(own)
-        plan.shared.append([Request(key, "shared", names)] if is_shared else [])
-        for place, partition in enumerate(partitions):
-            found = clusters_to_train(partition).values() if is_shared else ()
-            plan.clusters[place].append([Request(key, "cluster", members) for members in found])
-    return plan
-
-
 def predict_folds(
-    jobs: TrainingJobs,
-    data: TrainingData,
-    folds: Folds,
-    partitions: Sequence[Mapping[str, int]],
-    *,
-    settings: MultiTaskSettings,
-    seed: int,
+    trainer: Trainer, folds: Folds, partitions: Sequence[Mapping[str, int]]
 ) -> tuple[Table, Table, list[Table]]:
     """Return the held-out predictions of single-task, shared and, for every partition, cluster models.
 
-    A task without a cluster, or whose cluster has no model, has the prediction of its own model there.
+    A task without a cluster, or whose cluster has no model, has the prediction of its own model there. Draws
+    depend on the names of a cluster's tasks, not on its number: numbering clusters otherwise changes nothing.
     """
-    plan = plan_folds(data, folds, partitions)
-    trained = train_models(jobs, JobInputs(plan.splits, settings, seed), plan.requests())
+    data, names = trainer.data, trainer.data.sharing
+    splits: dict[str, Split] = {}
+    own: list[list[Request]] = []
+    shared: list[list[Request]] = []
+    clusters: list[list[list[Request]]] = [[] for _ in partitions]
+    for number, (train, held) in enumerate(zip(folds.train, folds.held, strict=True)):
+        of_fold = make_splits(data, train, name=f"fold {number}", held=held)
+        splits |= of_fold
+        own.append(own_requests(of_fold))
+        key = f"{WHOLE}, fold {number}"
+        has_shared = key in of_fold and len(names) > 1
+        shared.append([Request(key, "shared", names)] if has_shared else [])
+        for place, partition in enumerate(partitions):
+            members = clusters_to_train(partition).values() if has_shared else ()
+            clusters[place].append([Request(key, "cluster", one) for one in members])
+    every = [of_fold for of_kind in (own, shared, *clusters) for of_fold in of_kind]
+    requests = list(dict.fromkeys(request for of_fold in every for request in of_fold))
+    trainer.jobs.total += len(requests)
+    trained = trainer.train(splits, requests)
 
     def predicted(requests: Sequence[Request]) -> Table:
-        found: Table = {}
-        for request in requests:
-            found |= (trained[request] or Trained()).predictions
-        return found
+        return {name: table for request in requests for name, table in trained[request].items()}
 
-    own = [predicted(requests) for requests in plan.own]
+    tables = [predicted(requests) for requests in own]
     failed: list[str] = []
-    for table, held in zip(own, folds.held, strict=True):
+    for table, held in zip(tables, folds.held, strict=True):
         for name in held:
             if len(held[name]) and name not in table:
                 n_labels = len(data.tasks[name].label_names)
                 table[name] = np.full((len(held[name]), n_labels), 1 / n_labels)
                 failed.append(name)
     warn_about_tasks("own models of some tasks could not be trained in some folds", failed)
-    clusters = [
-        join_folds([table | predicted(requests) for table, requests in zip(own, of_folds, strict=True)])
-        for of_folds in plan.clusters
-    ]
-    return join_folds(own), join_folds([predicted(requests) for requests in plan.shared]), clusters
+    return (
+        join_folds(tables),
+        join_folds([predicted(requests) for requests in shared]),
+        [
+            join_folds(
+                [table | predicted(requests) for table, requests in zip(tables, of_folds, strict=True)]
+            )
+            for of_folds in clusters
+        ],
+    )
 
 
 def join_folds(by_fold: Sequence[Table]) -> Table:
@@ -379,35 +284,20 @@ def join_folds(by_fold: Sequence[Table]) -> Table:
 
 def predict_prior(data: TrainingData, folds: Folds, names: Sequence[str]) -> Table:
     """Return for every held-out row how frequent labels are among the rows that its fold was trained on."""
-    return {
-        name: np.concatenate(
-            [
-                label_prior(
-                    data.tasks[name].label_codes[train[name]],
-                    len(data.tasks[name].label_names),
-                    len(held[name]),
-                )
-                for train, held in zip(folds.train, folds.held, strict=True)
-            ]
-        )
-        for name in names
-    }
+
+    def by_fold(task: Task) -> Iterator[NDArray[np.float64]]:
+        for train, held in zip(folds.train, folds.held, strict=True):
+            codes = task.label_codes[train[task.name]]
+            yield label_prior(codes, len(task.label_names), len(held[task.name]))
+
+    return {name: np.concatenate(list(by_fold(data.tasks[name]))) for name in names}
 
 
 def name_blend(weights: BlendWeights) -> str:
-    """Return what serves without cluster models, as a clause.
-
-    >>> name_blend(BlendWeights((1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)))
-    'single-task models serve'
-    """
+    """Return what serves without cluster models, as a clause."""
     if weights.uses("own") and weights.uses("shared"):
         return "a blend of single-task and shared models serves"
     return "the shared model serves" if weights.uses("shared") else "single-task models serve"
-
-
-def accuracies(table: Table, codes: Mapping[str, Numbers], names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the accuracy of every task."""
-    return np.array([float((table[name].argmax(axis=1) == codes[name]).mean()) for name in names])
 
 
 def estimate(accuracy: Mapping[str, NDArray[np.float64]], seed: int) -> dict[str, Estimate]:
@@ -415,40 +305,40 @@ def estimate(accuracy: Mapping[str, NDArray[np.float64]], seed: int) -> dict[str
     if not all(len(values) for values in accuracy.values()):
         return {}
     found = {kind: mean_interval(values, seed=seed) for kind, values in accuracy.items()}
-    if "cluster" in accuracy:
-        for other in ("shared", "own"):
-            difference = difference_interval(accuracy["cluster"], accuracy[other], seed=seed)
-            found[f"cluster over {other}"] = difference
+    for other in ("shared", "own") if "cluster" in accuracy else ():
+        found[f"cluster over {other}"] = difference_interval(accuracy["cluster"], accuracy[other], seed=seed)
     return found
 
 
-def calibrate(
-    predictor: Predictor, data: TrainingData, folds: Folds, decision: Decision | None, *, seed: int
-) -> TrustReport:
-    """Set the temperature and the out-of-scope model of what serves, and report on both.
+def predict_held_out(predictor: Predictor, data: TrainingData, folds: Folds) -> HeldOutTables:
+    """Return the probabilities of what serves for held-out rows that it has not seen, and their codes."""
+    held = {name: folds.rows(name) for name in predictor.tasks}
+    return {
+        name: (predictor.raw_probabilities(name, data.take(name, rows)), data.rows(name, rows).codes)
+        for name, rows in held.items()
+    }
 
-    Tasks that share have one temperature; a private task has that of its own rows. Without a decision (the
-    paper's strategy) the held-out rows are those in ``valid``.
+
+def calibrate(
+    predictor: Predictor, data: TrainingData, folds: Folds, served: HeldOutTables, *, seed: int
+) -> TrustReport:
+    """Set the temperatures and the out-of-scope model of what serves, and report on both.
+
+    The tasks of a cluster have one temperature; a private task has that of its own rows.
     """
-    if decision is None:
-        served = {
-            name: (predictor.raw_probabilities(name, data.inputs_of(name).take(rows.items)), rows.codes)
-            for name in predictor.tasks
-            for rows in [data.rows(name, folds.rows(name))]
-        }
-    else:
-        served = dict(decision.served)
-    together = [name for name in sorted(served) if predictor.tasks[name].may_share]
-    shared = find_temperature([served[name] for name in together])
+    names = sorted(served)
+    group_of = {name: task.cluster if task.may_share else name for name, task in predictor.tasks.items()}
+    rows: dict[int | str, list[Any]] = {group: [] for group in group_of.values()}
+    for name in names:
+        rows[group_of[name]].append(served[name])
+    temperatures = {group: find_temperature(of_group) for group, of_group in rows.items()}
     for name, task in predictor.tasks.items():
-        own = [served[name]] if name in served else []
-        temperature = shared if task.may_share else find_temperature(own)
-        predictor.tasks[name] = replace(task, temperature=temperature)
-    examples = []
-    if data.prepared is not None:
-        examples = find_scope_examples(predictor, data, folds, seed=seed)
-        predictor.scope = fit_scope(examples) if examples else None
-    return measure_trust([served[name] for name in together], examples)
+        predictor.tasks[name] = replace(task, temperature=temperatures[group_of[name]])
+    examples = find_scope_examples(predictor, data, folds, seed=seed)
+    predictor.scope = fit_scope(examples) if examples else None
+    together = [name for name in names if predictor.tasks[name].may_share]
+    groups = [predictor.tasks[name].cluster for name in together]
+    return measure_trust([served[name] for name in together], examples, groups=groups)
 
 
 def find_scope_examples(
@@ -459,33 +349,47 @@ def find_scope_examples(
     Texts of other clusters stand for what does not belong to a task: held-out rows of tasks of other
     clusters, or, where there is but one cluster, of other tasks; never a text that the task has itself.
     """
-    names = sorted(data.shareable.names)
-    cluster_of = {name: predictor.tasks[name].cluster for name in names}
+    cluster_of = {name: predictor.tasks[name].cluster for name in data.sharing}
     is_one = len(set(cluster_of.values())) == 1
-    held = {name: data.rows(name, folds.held[0][name]) for name in names}
+    held = {name: data.rows(name, folds.held[0][name]).items for name in data.sharing}
     examples = []
-    for name in names:
-        train, own = data.rows(name, folds.train[0][name]), cluster_of[name]
+    for name, cluster in cluster_of.items():
+        train = data.rows(name, folds.train[0][name]).items
         others = [
-            held[other].items
-            for other in names
-            if other != name and (is_one or cluster_of[other] != own or own < 0)
+            items
+            for other, items in held.items()
+            if other != name and (is_one or cluster_of[other] != cluster or cluster < 0)
         ]
-        mine = np.concatenate([train.items, held[name].items])
-        outside = np.setdiff1d(np.concatenate([*others, np.zeros(0, dtype=np.int64)]), mine)
-        if len(outside) == 0 or len(held[name].items) == 0:
+        outside = np.setdiff1d(
+            np.concatenate([np.zeros(0, np.int64), *others]), np.concatenate([train, held[name]])
+        )
+        if len(outside) == 0 or len(held[name]) == 0:
             continue
         outside = numpy_generator(seed, "outside", [name]).permutation(outside)[:MAX_OUTSIDE]
-        asked = np.concatenate([held[name].items, outside])
-        inputs = data.inputs_of(name)
+        asked = np.concatenate([held[name], outside])
+        inputs, references = data.inputs_of(name), draw_references(name, train, seed)
         examples.append(
             ScopeExample(
-                predictor.represent(name, inputs.take(draw_references(name, train.items, seed))),
+                predictor.represent(name, inputs.take(references)),
                 predictor.represent(name, inputs.take(asked)),
-                np.arange(len(asked)) >= len(held[name].items),
+                np.arange(len(asked)) >= len(held[name]),
             )
         )
     return examples
+
+
+def evaluate_rows(predictor: Predictor, data: TrainingData, split: str) -> dict[str, HeldOutRows]:
+    """Return which rows of a split each model of every task predicts right."""
+    found = {}
+    for task in data.tasks:
+        rows, codes = task.rows(split), task.label_codes[task.rows(split)]
+        inputs = data.take(task.name, rows)
+        tables = {kind: predictor.component(kind, task.name, inputs) for kind in COMPONENTS[:3]}
+        seen = data.find_seen(task.name, rows)
+        tables["served"] = predictor.raw_probabilities(task.name, inputs, seen)
+        right = {kind: table.argmax(axis=1) == codes for kind, table in tables.items() if table is not None}
+        found[task.name] = HeldOutRows(rows, right)
+    return found
 
 
 def assess_multitask(
@@ -500,14 +404,7 @@ def assess_multitask(
     runner: Runner | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
-    """Tell whether clusters pay, as `ClusterMultiTask.fit` does before it trains what serves.
-
-    Raises
-    ------
-    UsageError
-        If the clusters cannot be used.
-    DataError
-        If a task cannot be learned, or fewer than two may share.
+    """Return whether clusters pay, as `ClusterMultiTask.fit` finds out before it trains what serves.
 
     Examples
     --------
@@ -520,65 +417,16 @@ def assess_multitask(
     """
     check_learnable(tasks)
     by_name = dict(zip(tasks.names, check_clusters(tasks, clusters).tolist(), strict=True))
+    n_sharing = len(tasks.shareable())
+    if n_sharing < 2:
+        got = f"{n_sharing:,} tasks that may share"
+        raise DataError("there is nothing to compare", got=got, expected="at least two")
     data = prepare_tasks(tasks.shareable(), encoder, by_name, progress=progress)
-    if data.prepared is None or len(data.tasks) < 2:
-        raise DataError(
-            "there is nothing to compare",
-            got=f"{len(data.tasks):,} tasks that may share",
-            expected="at least two",
-        )
     folds = make_folds(data.tasks, n_folds=n_folds, splits=("train", "valid"), seed=seed)
-    options: dict[str, Any] = {"cluster_models": "auto", "n_random": n_random, "seed": seed}
-    settings = settings or default_settings(data.prepared.inputs)
-    total = count_fold_jobs(data, folds, cluster_models="auto", n_random=n_random)
-    with TrainingJobs(STAGE, runner, progress=progress, total=total) as jobs:
-        decision = decide(jobs, data, folds, settings=settings, **options)
+    settings = settings or default_settings(data.inputs_of(data.sharing[0]))
+    with TrainingJobs(STAGE, runner, progress=progress) as jobs:
+        trainer = Trainer(jobs, data, settings, seed)
+        verdict = decide(trainer, folds, cluster_models="auto", n_random=n_random).verdict
         jobs.finish()
-    assert decision.verdict is not None  # noqa: S101 - at least two tasks share
-    return decision.verdict
-
-
-def count_fold_jobs(data: TrainingData, folds: Folds, *, cluster_models: str, n_random: int) -> int:
-    """Return how many jobs `decide` has at most."""
-    n_partitions = 0 if cluster_models == "never" else 1 + n_random
-    plan = plan_folds(data, folds, [data.clusters or {}])
-    n_clusters = sum(len(requests) for requests in plan.clusters[0])
-    return len(plan.requests()) + (n_partitions - 1) * n_clusters
-
-
-def evaluate_rows(predictor: Predictor, data: TrainingData, split: str) -> dict[str, HeldOutRows]:
-    """Return which rows of a split each model of every task predicts right."""
-    found = {}
-    for task in data.tasks:
-        rows = data.rows(task.name, task.rows(split))
-        inputs = data.inputs_of(task.name).take(rows.items)
-        tables = {kind: predictor.component(kind, task.name, inputs) for kind in COMPONENTS[:3]}
-        seen = data.find_seen(task.name, task.rows(split))
-        tables["served"] = predictor.raw_probabilities(task.name, inputs, seen)
-        right = {
-            kind: table.argmax(axis=1) == rows.codes for kind, table in tables.items() if table is not None
-        }
-        found[task.name] = HeldOutRows(task.rows(split), right)
-    return found
-
-
-def measure_agreement(
-    first: Predictor, second: Predictor, data: TrainingData, *, seed: int
-) -> Estimate | None:
-    """Return how often two predictors predict the same label, on texts of other tasks; mean over tasks.
-
-    None with fewer than two tasks that may share.
-    """
-    names = sorted(data.shareable.names)
-    if len(names) < 2:
-        return None
-    items = {name: np.unique(data.rows(name, np.arange(len(data.tasks[name]))).items) for name in names}
-    shares = []
-    for name in names:
-        others = np.setdiff1d(np.concatenate([items[other] for other in names]), items[name])
-        drawn = numpy_generator(seed, "agreement", [name]).permutation(others)[:MAX_AGREEMENT]
-        if len(drawn):
-            inputs = data.inputs_of(name).take(drawn)
-            tables = [one.raw_probabilities(name, inputs).argmax(axis=1) for one in (first, second)]
-            shares.append(float((tables[0] == tables[1]).mean()))
-    return mean_interval(shares) if shares else None
+    assert verdict is not None  # noqa: S101 - at least two tasks share
+    return verdict

@@ -20,7 +20,7 @@ from robusttc.stats import Estimate, mean_interval
 __all__ = ["HeldOut", "read_held_out"]
 
 SETTINGS, ARRAYS = "settings.json", "arrays.safetensors"
-HELD_OUT = "held out/"
+ARRAY = "__array__"  # the number of an array, see `robusttc.models.split_arrays`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,18 +63,12 @@ def read_held_out(folder: Path) -> HeldOut:
 
     try:
         settings = json.loads((folder / SETTINGS).read_bytes())
-        names = [str(task["name"]) for task in settings["tasks"]]
-        right: dict[str, dict[str, NDArray[np.bool_]]] = {}
+        differences: dict[str, NDArray[np.int8]] = {}
         with safe_open(folder / ARRAYS, framework="numpy") as arrays:
-            for key in arrays.keys():  # noqa: SIM118 - it is no mapping
-                if key.startswith(HELD_OUT):
-                    number, _, kind = key.removeprefix(HELD_OUT).partition("/")
-                    right.setdefault(names[int(number)], {})[kind] = arrays.get_tensor(key)
-        differences = {
-            name: kinds["served"].astype(np.int8) - kinds["own"].astype(np.int8)
-            for name, kinds in sorted(right.items())
-            if {"served", "own"} <= kinds.keys()
-        }
+            for name, held in sorted(settings["held_out"].items()):
+                kinds = [held["right"][kind][ARRAY] for kind in ("served", "own")]
+                served, own = (arrays.get_tensor(number).astype(np.int8) for number in kinds)
+                differences[name] = served - own
         return HeldOut(differences, settings["trust"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError) as error:
         raise StoreError(
