@@ -21,7 +21,7 @@ from robusttc.clustering.n_clusters import (
     pair_means,
 )
 from robusttc.clustering.paper import run_algorithm_1
-from robusttc.clustering.problem import Floats, Labels
+from robusttc.clustering.problem import Floats, Labels, Numbers
 from robusttc.clustering.similarity import CompletionResult, as_result
 from robusttc.clustering.spectral import Tree, build_tree, cut, find_directions, normalise, number_by_size
 from robusttc.clustering.standardise import METHODS, Standardised
@@ -413,7 +413,7 @@ def standard_errors(completion: Completion, rows: NDArray[np.intp], columns: NDA
     return np.sqrt(base + slope * scarcity(completion.data, rows[:, None], columns))
 
 
-def scarcity(data: Standardised, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+def scarcity(data: Standardised, rows: Numbers, columns: Numbers) -> Floats:
     """Return 1/d_row + 1/d_column of some pairs, where d is how many scores a source or a target has."""
     row_counts = np.maximum(np.bincount(data.rows, minlength=data.n), 0.5)
     column_counts = np.maximum(np.bincount(data.columns, minlength=data.n), 0.5)

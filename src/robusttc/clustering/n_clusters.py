@@ -169,7 +169,7 @@ def pair_means(rows: Numbers, columns: Numbers, values: Floats, n: int) -> tuple
 def pair_values(scores: TransferScores) -> tuple[Labels, Labels, Floats]:
     """Return the measured pairs and their standardised scores less the row means, mean of both directions."""
     data = standardise(scores, method="standard")
-    means = row_means(data.rows, data.values, data.n)
+    means = row_means(data.rows.astype(np.int64), data.values, data.n)
     return pair_means(data.rows, data.columns, data.values - means[data.rows], data.n)
 
 

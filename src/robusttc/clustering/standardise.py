@@ -53,7 +53,7 @@ class Standardised:
         ones. The new value a + b z of a target's scores has the largest likelihood given that it is normal
         around the expected value (of mean 0 over all sources of the target) with the target's variance.
         """
-        columns, n = self.columns, self.n
+        columns, n = self.columns.astype(np.int64), self.n
         count = np.maximum(np.bincount(columns, minlength=n), 1)
         z_mean, mean = row_means(columns, self.values, n), row_means(columns, expected, n)
         z, around = self.values - z_mean[columns], expected - mean[columns]
