@@ -35,6 +35,7 @@ from sklearn.mixture import GaussianMixture
 
 from benchmarks.planted import plant
 from benchmarks.report import find_data, print_table
+from benchmarks.theorem import lambda_window
 from robusttc import (
     DoubtWarning,
     TransferScores,
@@ -48,7 +49,6 @@ from robusttc.clustering import RobustTaskClustering, complete_scores, completio
 from robusttc.clustering.solvers import solve_smooth
 from robusttc.clustering.spectral import build_tree, cluster_points, cluster_spectrally, cut, normalise
 from robusttc.clustering.standardise import Standardised, standardise
-from robusttc.clustering.theorem import lambda_window
 from robusttc.encoders import DenseInputs, SentenceEncoder
 from robusttc.transfer import choose_pairs, read_scores
 
@@ -375,7 +375,7 @@ def cluster_in_ways(scores: TransferScores, k: int) -> dict[str, NDArray[np.int6
         "average linkage": cut(build_tree(found.directions, k), k),
         "k-means": cluster_points(points, k, 0),
         "Gaussian mixture": GaussianMixture(k, reg_covar=1e-3, n_init=5, random_state=0).fit_predict(points),
-        "normalised spectral of X": cluster_spectrally(U - U.mean(axis=0), U[:, :0], k),
+        "normalised spectral of X": cluster_spectrally(U - U.mean(axis=0), np.ones(U.shape[1]), k),
     }
 
 
@@ -465,7 +465,7 @@ def show_cost(
         begin = time.process_time()
         model = RobustTaskClustering().fit(scores)
         whole = time.process_time() - begin
-        fitted = model._fitted.completion  # to time the same program alone
+        fitted = model._completion  # to time the same program alone
         assert fitted is not None
         penalties = fitted.setting.penalties(fitted.problem, fitted.delta)
         one = np.inf

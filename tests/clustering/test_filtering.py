@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from robusttc.clustering.filtering import FilteredScores, PairVerdict, filter_scores
+from robusttc.clustering.paper import FilteredScores, PairVerdict, filter_scores
 from robusttc.errors import UsageError
 from robusttc.transfer import TransferScores
 

@@ -89,7 +89,7 @@ def test_p_values_without_groups_are_uniform() -> None:
         found = held_pairs(16, seed, gamma=0.0)
         labels = np.zeros(16, dtype=np.int64)
         labels[:8] = 1
-        p_values.append(judge_clusters([found], np.eye(16), labels, held_out=0.0, share_measured=0.5).p_value)
+        p_values.append(judge_clusters([found], np.eye(16), labels, held_out=0.0, n_measured=60).p_value)
     for level in (0.05, 0.2, 0.5, 0.8):
         assert abs(np.mean(np.array(p_values) < level) - level) < 3.5 * np.sqrt(level * (1 - level) / 200)
 
@@ -121,7 +121,7 @@ def test_effects_leave_nothing_of_themselves() -> None:
 def test_a_contrast_without_content_is_not_supported() -> None:
     held = held_pairs(10, 0, gamma=1.0)
     everything = HeldOutPairs(held.rows, held.columns, held.values, np.ones(len(held.rows), dtype=np.bool_))
-    verdict = judge_clusters([everything], np.eye(10), np.arange(10) % 2, held_out=0.1, share_measured=0.4)
+    verdict = judge_clusters([everything], np.eye(10), np.arange(10) % 2, held_out=0.1, n_measured=18)
     assert not verdict.supported
     assert verdict.p_value >= 0.5
     assert len(verdict.advice) == 1
@@ -129,14 +129,14 @@ def test_a_contrast_without_content_is_not_supported() -> None:
 
 def test_what_cannot_be_tested_is_said() -> None:
     U = np.ones((6, 1))
-    for labels, share in ((np.zeros(6, dtype=np.int64), 1.0), (np.arange(6) % 2, 0.2)):
-        verdict = judge_clusters([], U, labels, held_out=float("nan"), share_measured=share)
+    for labels, n_measured in ((np.zeros(6, dtype=np.int64), 15), (np.arange(6) % 2, 3)):
+        verdict = judge_clusters([], U, labels, held_out=float("nan"), n_measured=n_measured)
         assert not verdict.supported
         assert np.isnan(verdict.p_value)
         assert verdict.as_dict()["p_value"] is None
         assert verdict.sentence.endswith(".")
         json.dumps(verdict.as_dict(), allow_nan=False)
-    few = judge_clusters([], U[:3], np.arange(3), held_out=float("nan"), share_measured=1.0)
+    few = judge_clusters([], U[:3], np.arange(3), held_out=float("nan"), n_measured=3)
     assert "3 tasks" in few.sentence
 
 

@@ -6,12 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from planted_similarity import Planted, plant
-from scipy import sparse
-
-from robusttc.clustering import CompletionResult, complete_similarity
-from robusttc.clustering.theorem import (
+from benchmarks.theorem import (
     cluster_basis,
     error_incoherence,
     incoherence,
@@ -21,6 +16,11 @@ from robusttc.clustering.theorem import (
     signal_to_noise,
     theorem_interval,
 )
+from numpy.typing import NDArray
+from planted_similarity import Planted, plant
+from scipy import sparse
+
+from robusttc.clustering import CompletionResult, complete_similarity
 from robusttc.errors import DataError, UsageError
 
 Matrix = NDArray[np.float64]

@@ -30,8 +30,8 @@ def show_clustering(console: Console, estimator: Any, scores: TransferScores, wr
     if one_way:
         say(
             console,
-            f"Sources only ({count(len(one_way), 'task')}): {list_some(one_way)}. No score has them as a "
-            "target, so their clusters rest on one direction.",
+            f"Sources only ({count(len(one_way), 'task')}): {list_some(one_way)}. No score has one of them "
+            "as its target: they are clustered by how well they serve the others alone.",
         )
     say(console, f"\nNumber of clusters: {estimator.n_clusters_} ({estimator.n_clusters_reason_}).")
     doubtful = [
@@ -42,11 +42,11 @@ def show_clustering(console: Console, estimator: Any, scores: TransferScores, wr
         if label >= 0 and confidence < DOUBTFUL
     ]
     if doubtful:
-        say(console, f"Doubtful: {list_some(doubtful)} (measured pairs speak more for another cluster).")
+        say(console, f"Doubtful: {list_some(doubtful)} (the measured pairs fit another cluster better).")
     say(console, f"Verdict: {estimator.verdict_.sentence}")
-    say(console, f"Certificate: {estimator.certificate_.sentence}")
     for advice in estimator.verdict_.advice:
         say(console, f"  • {advice}")
+    say(console, f"Certificate: {estimator.certificate_.sentence}")
     say(console, f"\nWritten: {', '.join(written)}")
 
 

@@ -8,14 +8,18 @@ from robusttc._lazy import attach
 
 if TYPE_CHECKING:
     from robusttc.clustering.completion import complete_scores
-    from robusttc.clustering.estimator import Certificate, RobustTaskClustering, TransferPrediction
-    from robusttc.clustering.filtering import filter_scores
-    from robusttc.clustering.n_clusters import fit_two_groups, pair_values
+    from robusttc.clustering.estimator import (
+        MIN_PAIRS,
+        Certificate,
+        RobustTaskClustering,
+        TransferPrediction,
+    )
+    from robusttc.clustering.n_clusters import PairEvidence, fit_two_groups, pair_values
+    from robusttc.clustering.paper import filter_scores
     from robusttc.clustering.planted import make_planted_scores
     from robusttc.clustering.similarity import CompletionResult, complete_similarity
     from robusttc.clustering.spectral import cluster_points, cut
     from robusttc.clustering.stop_rule import StopRule
-    from robusttc.clustering.strategies import MIN_PAIRS, PairEvidence
     from robusttc.clustering.verdict import Verdict
 
 __all__ = [
@@ -42,14 +46,13 @@ __getattr__ = attach(
     __name__,
     {
         "completion": ("complete_scores",),
-        "estimator": ("Certificate", "RobustTaskClustering", "TransferPrediction"),
-        "filtering": ("filter_scores",),
-        "n_clusters": ("fit_two_groups", "pair_values"),
+        "estimator": ("MIN_PAIRS", "Certificate", "RobustTaskClustering", "TransferPrediction"),
+        "n_clusters": ("PairEvidence", "fit_two_groups", "pair_values"),
+        "paper": ("filter_scores",),
         "planted": ("make_planted_scores",),
         "similarity": ("CompletionResult", "complete_similarity"),
         "spectral": ("cluster_points", "cut"),
         "stop_rule": ("StopRule",),
-        "strategies": ("MIN_PAIRS", "PairEvidence"),
         "verdict": ("Verdict",),
     },
 )

@@ -17,7 +17,7 @@ from scipy import sparse
 from robusttc.clustering.problem import (
     Factors,
     Floats,
-    Labels,
+    Numbers,
     Penalties,
     Problem,
     make_problem,
@@ -41,11 +41,14 @@ FIRST_COLUMN_PENALTY = 2.5  # of the completion that the standardisation is adju
 LEAST_VARIANCE = 0.2  # of a standardised score around what that completion expects
 ROUGH, ROUGH_ROUNDS = 3e-3, 5  # the gap that is enough to compare settings, and the rounds it may take
 WORSE = 1.03  # a held-out loss so many times the lowest ends the path of debiased fits
+# With one fold, which has many pairs, losses are that exact; the rank grows along the path, not within a fit.
+WORSE_OF_MANY, ROUNDS_OF_MANY = 1.003, 2
 GAIN = 0.999  # a change of a setting has to lower the held-out loss to this share
 CLEARLY = 5.0  # standard errors by which debiasing has to lower it
-MAX_HELD_OUT = 100_000  # pairs of a fold
+MAX_HELD_OUT = 100_000  # pairs of the only fold, or part
 MAX_FEATURES = 48
 N_PARTS = 3  # of the pairs, each of which judges the clusters of the others
+ENOUGH_PAIRS = 200_000  # from here on one part of at most `MAX_HELD_OUT` judges
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,8 @@ class Fold:
     """Scores without some pairs, the held-out ones, and what is fitted without them."""
 
     data: Standardised
-    held_rows: Labels
-    held_columns: Labels
+    held_rows: Numbers
+    held_columns: Numbers
     held_values: Floats
     factors: Factors = field(init=False)
     directions: Floats = field(init=False)
@@ -129,6 +132,7 @@ class Completion:
     directions: Floats  # in which tasks are clustered: see `cluster_directions`
     folds: list[Fold]  # with the factors and directions of the chosen setting
     delta: float
+    basis: Floats | None  # the leading components of the task features
 
     @property
     def factors(self) -> Factors:
@@ -191,19 +195,15 @@ def complete_scores(
     problem = problem_of(data, basis, setting)
     solution = solve_smooth(problem, setting.penalties(problem, delta), tol=tol, seed=seed)
     directions = cluster_directions(problem, setting, solution.factors, delta)
-    return Completion(data, problem, solution, setting, errors, directions, folds, delta)
+    return Completion(data, problem, solution, setting, errors, directions, folds, delta, basis)
 
 
-def standardise_whole(
-    scores: TransferScores, method: str, places: NDArray[np.int64] | None = None
-) -> Standardised:
+def standardise_whole(scores: TransferScores, method: str, places: Numbers | None = None) -> Standardised:
     """Standardise by what the scores of a target over all sources are expected to be, measured or not."""
     data = standardise(scores, method=method, places=places)
     if data.method != "standard" or not len(data.values):
         return data
-    problem = problem_of(data, None, FIRST)
-    penalties = replace(FIRST.penalties(problem, 1.0), column=FIRST_COLUMN_PENALTY)
-    found = solve_roughly(problem, penalties).factors
+    found = complete_first(data)
     # Mean and variance of X_ij + a_i over the sources i other than j.
     others = data.n - 1
     left, right = np.column_stack([found.U, found.a]), np.column_stack([found.U, np.ones(data.n)])
@@ -215,6 +215,13 @@ def standardise_whole(
     share = float(data.values @ expected) / max(float(expected @ expected), 1e-12)
     variance = np.maximum(1.0 - share * (square - mean**2), LEAST_VARIANCE)
     return data.adjusted(scores, expected, variance)
+
+
+def complete_first(data: Standardised) -> Factors:
+    """Return the factors of the completion that the standardisation is adjusted by."""
+    problem = problem_of(data, None, FIRST)
+    penalties = replace(FIRST.penalties(problem, 1.0), column=FIRST_COLUMN_PENALTY)
+    return solve_roughly(problem, penalties).factors
 
 
 def cluster_directions(problem: Problem, setting: Setting, coordinates: Factors, delta: float) -> Floats:
@@ -263,10 +270,13 @@ def make_folds(
         return []
     n_folds = n_folds or count_folds(len(pairs))
     n_shares = n_folds if n_folds > 1 else max(10, len(pairs) // MAX_HELD_OUT)
-    fold_of = np.argsort(np.random.default_rng(seed).permutation(len(pairs))) % n_shares
+    fold_of = (np.argsort(np.random.default_rng(seed).permutation(len(pairs))) % n_shares)[pair].astype(
+        np.int32
+    )
+    del pairs, pair  # as large as the scores
     folds = []
     for number in range(n_folds):
-        held = fold_of[pair] == number
+        held = fold_of == number
         trained = standardise_whole(scores, data.method, data.places[~held])
         values = trained.apply(data.columns[held], scores.score[data.places[held]])
         known = np.isfinite(values)
@@ -274,15 +284,13 @@ def make_folds(
     return folds
 
 
-def fit_parts(
-    scores: TransferScores, completion: Completion, features: Floats | None, seed: int
-) -> list[Fold]:
+def fit_parts(scores: TransferScores, completion: Completion, seed: int) -> list[Fold]:
     """Hold out a third of the pairs in turn, and find the directions of the others as those of the whole."""
-    basis = None if features is None else leading_features(features)
     setting, delta = completion.setting, completion.delta
-    parts = make_folds(scores, completion.data, seed + 1, n_folds=N_PARTS)
+    is_enough = len(completion.data.values) >= 2 * ENOUGH_PAIRS
+    parts = make_folds(scores, completion.data, seed + 1, n_folds=1 if is_enough else N_PARTS)
     for part in parts:
-        problem = problem_of(part.data, basis, setting)
+        problem = problem_of(part.data, completion.basis, setting)
         found = solve_roughly(problem, setting.penalties(problem, delta)).factors
         part.directions = cluster_directions(problem, setting, found, delta)
     return parts
@@ -296,6 +304,9 @@ class Search:
         self.features = features
         self.delta = delta
         self.errors: dict[Setting, float] = {}
+        is_many = len(folds) == 1
+        self.worse = WORSE_OF_MANY if is_many else WORSE
+        self.max_rounds = ROUNDS_OF_MANY if is_many else ROUGH_ROUNDS
         self._losses: dict[Setting, NDArray[np.float32]] = {}
         self._fits: dict[Setting, list[Factors]] = {}
         self._problems: dict[tuple[bool, float], list[Problem]] = {}
@@ -315,9 +326,10 @@ class Search:
         setting = replace(setting, debias=0.0)
         starts = [None] * len(self.folds) if start is None else self._fits[replace(start, debias=0.0)]
         problems = self.problems(setting)
+        pay = [setting.penalties(problem, self.delta) for problem in problems]
         self._fits[setting] = fits = [
-            solve_roughly(problem, setting.penalties(problem, self.delta), start=warm).factors
-            for problem, warm in zip(problems, starts, strict=True)
+            solve_roughly(problem, own, start=warm, max_rounds=self.max_rounds).factors
+            for problem, own, warm in zip(problems, pay, starts, strict=True)
         ]
         for debias in DEBIASING:
             tried = replace(setting, debias=debias)
@@ -394,6 +406,6 @@ def follow_path(search: Search) -> Setting:
         is_clear = search.is_clearly_better(debiased, plain)
         n_worse = 0 if plain.tau == tau else n_worse + 1
         error = min(search.errors[replace(here, debias=debias)] for debias in DEBIASING if debias > 0)
-        if n_worse == 2 or (is_clear and error > WORSE * search.errors[debiased]):
+        if n_worse == 2 or (is_clear and error > search.worse * search.errors[debiased]):
             break
     return debiased if is_clear else plain

@@ -12,19 +12,29 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.completion import Completion
-from robusttc.clustering.problem import Floats, Labels
-from robusttc.clustering.similarity import CompletionResult
-from robusttc.clustering.spectral import Tree
+from robusttc.clustering.completion import Completion, complete_scores, fit_parts
+from robusttc.clustering.n_clusters import (
+    PairEvidence,
+    choose_n_clusters,
+    find_confidence,
+    maximise_likelihood,
+    pair_means,
+)
+from robusttc.clustering.paper import run_algorithm_1
+from robusttc.clustering.problem import Floats, Labels, Numbers
+from robusttc.clustering.similarity import CompletionResult, as_result
+from robusttc.clustering.spectral import Tree, build_tree, cut, find_directions, normalise, number_by_size
 from robusttc.clustering.standardise import METHODS, Standardised
-from robusttc.clustering.strategies import PairEvidence, count_clusters, fit_default, fit_paper
-from robusttc.clustering.verdict import Verdict
+from robusttc.clustering.verdict import HeldOutPairs, Verdict, judge_clusters
 from robusttc.errors import DataError, DoubtWarning, UnknownTaskError, UsageError, quote
 from robusttc.params import Choice, Constraint, Integer, Number, check_param, check_params
 from robusttc.random import RandomState, run_seed
 from robusttc.transfer import TransferScores
 
-__all__ = ["Certificate", "PairEvidence", "RobustTaskClustering", "TransferPrediction"]
+__all__ = ["MIN_PAIRS", "Certificate", "RobustTaskClustering", "TransferPrediction"]
+
+MIN_PAIRS = 2  # a task with fewer measured pairs has no cluster
+MIN_DIRECTIONS = 8  # of the points that say how near tasks are to each other
 
 POSITIVE = Number(0, excludes=("low",))
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
@@ -93,7 +103,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     delta
         The Huber threshold, in standard deviations of a target's scores.
     rule, p_high, p_low
-        Eq. 1, in paper mode: see `robusttc.clustering.filtering.filter_scores`.
+        Eq. 1, in paper mode: see `robusttc.clustering.filter_scores`.
     lam
         lambda of Eq. 2, in paper mode; ``auto``: by cross-validation over the observed entries of Y.
     tol
@@ -217,47 +227,108 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             features = None
         # By name, so that the order in which tasks come changes nothing.
         order = np.array(sorted(range(scores.n_tasks), key=scores.task_names.__getitem__), dtype=np.intp)
-        place = np.argsort(order)
-        sorted_scores = scores.subset([scores.task_names[task] for task in order])
+        is_sorted = bool(np.all(np.diff(order) > 0))
+        sorted_scores = scores if is_sorted else scores.subset([scores.task_names[task] for task in order])
         seed = run_seed(self.random_state)
         with threadpool_limits(limits=1):  # small matrices: a second thread makes them slower
             if self.strategy == "paper":
-                found = fit_paper(
-                    sorted_scores,
-                    n_clusters,
-                    rule=self.rule,
-                    p_high=self.p_high,
-                    p_low=self.p_low,
-                    lam=None if isinstance(self.lam, str) else float(self.lam),
-                    tol=self.tol,
-                    seed=seed,
-                )
+                self._fit_paper(sorted_scores, n_clusters, seed)
             else:
-                found = fit_default(
-                    sorted_scores,
-                    n_clusters,
-                    features=None if features is None else features[order],
-                    scale=self.scale,
-                    delta=self.delta,
-                    tol=self.tol,
-                    seed=seed,
+                self._fit_default(
+                    sorted_scores, n_clusters, None if features is None else features[order], seed
                 )
-        self._fitted = found
-        self._place = place
+        self.n_clusters_ = count_clusters(self.labels_)
+        self.certificate_ = certify(self.similarity_)
         self.task_names_ = scores.task_names
-        self.labels_ = found.labels[place]
-        self.n_clusters_ = count_clusters(found.labels)
-        self.n_clusters_reason_ = found.reason
-        self.confidence_ = found.confidence[place]
-        self.similarity_ = reorder(found.similarity, place)
-        self.embedding_ = found.points[place]
-        self.certificate_ = certify(found.similarity)
-        self.verdict_ = found.verdict
-        self.pairs_ = reorder_pairs(found.pairs, order)
-        self.tree_ = None if found.tree is None else replace(found.tree, leaf_of=found.tree.leaf_of[place])
-        if not found.similarity.converged:
-            warnings.warn(found.similarity.message, DoubtWarning, stacklevel=2)
+        self._place = np.argsort(order)
+        if not is_sorted:
+            self._restore(order, self._place)
+        if not self.similarity_.converged:
+            warnings.warn(self.similarity_.message, DoubtWarning, stacklevel=2)
         return self
+
+    def _fit_default(
+        self, scores: TransferScores, n_clusters: int | None, features: Floats | None, seed: int
+    ) -> None:
+        """Complete the standardised scores, cluster X, and judge the clusters on held-out pairs."""
+        n, delta, tol = scores.n_tasks, self.delta, self.tol
+        completion = complete_scores(
+            scores, method=self.scale, features=features, delta=delta, tol=tol, seed=seed
+        )
+        data, problem, factors = completion.data, completion.problem, completion.factors
+        left = data.values - factors.a[data.rows] - factors.b[data.columns]
+        first, second, value = pair_means(data.rows, data.columns, left, n)
+        active = np.bincount(first, minlength=n) + np.bincount(second, minlength=n) >= MIN_PAIRS
+        best = choose_n_clusters(completion.folds, n, seed)[0] if completion.folds else None
+        chosen = n_clusters or best or 1
+        if n_clusters in (1, n):
+            active[:] = True
+        tree = build_tree(completion.directions[active], chosen, seed)
+        leaf_of = np.full(n, -1, dtype=np.int64)
+        leaf_of[active] = tree.leaf_of
+        self.tree_ = replace(tree, leaf_of=leaf_of)
+        labels, groups = maximise_likelihood(cut(self.tree_, chosen), first, second, value, seed)
+        self.labels_ = number_by_size(labels)
+        self.n_clusters_reason_ = explain_number(n_clusters, best, self.labels_)
+        self.confidence_ = find_confidence(self.labels_, first, second, value, groups)
+        self.embedding_ = normalise(completion.directions[:, : max(chosen, MIN_DIRECTIONS)])
+        n_found = count_clusters(self.labels_)
+        held = []
+        for part in fit_parts(scores, completion, seed) if n_found > 1 else []:
+            own = cut(build_tree(part.directions, n_found, seed), n_found)
+            rows, columns = part.held_rows, part.held_columns
+            held.append(HeldOutPairs(rows, columns, part.held_values, own[rows] == own[columns]))
+        self.verdict_ = judge_clusters(
+            held, factors.U, self.labels_, held_out=completion.explained, n_measured=len(first)
+        )
+        penalty = completion.setting.penalties(problem, delta).positive
+        self.similarity_ = as_result(problem, completion.solution, penalty, "huber", delta, tol)
+        clipped = np.abs(completion.residuals) - delta
+        outlier = np.where(clipped > 0, np.sign(completion.residuals) * clipped, 0.0)
+        outliers = pair_means(problem.rows, problem.indices, outlier, n)[2]
+        self.pairs_ = PairEvidence(first, second, groups.posterior(value), outliers)
+        self._completion: Completion | None = completion
+
+    def _fit_paper(self, scores: TransferScores, n_clusters: int | None, seed: int) -> None:
+        """Run Algorithm 1, and judge its clusters."""
+        found = run_algorithm_1(
+            scores,
+            n_clusters,
+            rule=self.rule,
+            p_high=self.p_high,
+            p_low=self.p_low,
+            lam=None if isinstance(self.lam, str) else float(self.lam),
+            tol=self.tol,
+            seed=seed,
+        )
+        U = found.similarity.eigenvectors * np.sqrt(np.maximum(found.similarity.eigenvalues, 0))
+        self.labels_, self.similarity_, self.pairs_ = found.labels, found.similarity, found.pairs
+        self.confidence_, self.n_clusters_reason_ = found.confidence, found.reason
+        self.embedding_ = normalise(find_directions(U))
+        self.verdict_ = judge_clusters(
+            found.held, U, found.labels, held_out=float("nan"), n_measured=found.n_measured
+        )
+        self.tree_, self._completion = None, None
+
+    def _restore(self, order: NDArray[np.intp], place: NDArray[np.intp]) -> None:
+        """Bring what was fitted with the tasks sorted by name into the order of the caller."""
+        self.labels_, self.confidence_ = self.labels_[place], self.confidence_[place]
+        self.embedding_ = self.embedding_[place]
+        if self.tree_ is not None:
+            self.tree_ = replace(self.tree_, leaf_of=self.tree_.leaf_of[place])
+        found, pairs = self.similarity_, self.pairs_
+        self.similarity_ = replace(
+            found,
+            eigenvectors=found.eigenvectors[place],
+            dual=found.dual[place][:, place],
+            outliers=found.outliers[place][:, place],
+        )
+        one, other = order[pairs.first], order[pairs.second]
+        first, second = np.minimum(one, other), np.maximum(one, other)
+        sorting = np.lexsort((second, first))
+        self.pairs_ = PairEvidence(
+            first[sorting], second[sorting], pairs.same_group[sorting], pairs.outlier[sorting]
+        )
 
     def fit_predict(self, scores: TransferScores, y: None = None) -> Labels:
         """Cluster the tasks, and return their labels; see `fit`."""
@@ -288,7 +359,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             If a name is not that of a task.
         """
         check_is_fitted(self, "labels_")
-        completion = self._fitted.completion
+        completion = self._completion
         if completion is None:
             what = "strategy='paper' completes a symmetric 0/1 matrix and predicts no scores"
             raise UsageError(what, todo="fit with strategy='default'")
@@ -342,7 +413,7 @@ def standard_errors(completion: Completion, rows: NDArray[np.intp], columns: NDA
     return np.sqrt(base + slope * scarcity(completion.data, rows[:, None], columns))
 
 
-def scarcity(data: Standardised, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+def scarcity(data: Standardised, rows: Numbers, columns: Numbers) -> Floats:
     """Return 1/d_row + 1/d_column of some pairs, where d is how many scores a source or a target has."""
     row_counts = np.maximum(np.bincount(data.rows, minlength=data.n), 0.5)
     column_counts = np.maximum(np.bincount(data.columns, minlength=data.n), 0.5)
@@ -365,19 +436,21 @@ def certify(similarity: CompletionResult) -> Certificate:
     )
 
 
-def reorder(result: CompletionResult, place: NDArray[np.intp]) -> CompletionResult:
-    """Return a result with the tasks in another order."""
-    return replace(
-        result,
-        eigenvectors=result.eigenvectors[place],
-        dual=result.dual[place][:, place],
-        outliers=result.outliers[place][:, place],
-    )
+def count_clusters(labels: Labels) -> int:
+    """Return the number of clusters, which are numbered from 0."""
+    return int(labels.max(initial=-1)) + 1
 
 
-def reorder_pairs(pairs: PairEvidence, order: NDArray[np.intp]) -> PairEvidence:
-    """Return pairs by the numbers that the caller gave the tasks."""
-    one, other = order[pairs.first], order[pairs.second]
-    first, second = np.minimum(one, other), np.maximum(one, other)
-    sorting = np.lexsort((second, first))
-    return PairEvidence(first[sorting], second[sorting], pairs.same_group[sorting], pairs.outlier[sorting])
+def explain_number(given: int | None, best: int | None, labels: Labels) -> str:
+    """Return why there are so many clusters."""
+    if given is not None and count_clusters(labels) < given:
+        n_tasks = int(np.count_nonzero(labels >= 0))
+        few = f"only {n_tasks} tasks have {MIN_PAIRS} measured pairs or more"
+        return f"{given} were given, but {few if n_tasks < given else 'the scores distinguish no more'}"
+    if given is not None:
+        return "given" if best in (None, given) else f"given; held-out pairs support {best}"
+    if best is None:
+        return "too few pairs to compare numbers of clusters"
+    if best == 1:
+        return "no division into clusters predicts held-out pairs better"
+    return "fewer clusters predict held-out pairs clearly worse, more hardly any better"

@@ -9,7 +9,6 @@ with most of the gain that any number has over one cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,17 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from robusttc.clustering.completion import Fold
-from robusttc.clustering.problem import Floats, Labels, number_pairs
+from robusttc.clustering.problem import Floats, Labels, Numbers, number_pairs
 from robusttc.clustering.spectral import build_tree, cut
 from robusttc.clustering.standardise import standardise
 from robusttc.transfer import TransferScores, row_means
 
 __all__ = [
+    "PairEvidence",
     "TwoGroups",
     "candidates",
     "choose_n_clusters",
+    "find_confidence",
     "fit_two_groups",
     "maximise_likelihood",
     "pair_means",
@@ -38,6 +39,27 @@ MAX_OVERLAP = 0.05  # share of the pairs whose value is nearer to the mean of th
 N_STARTS = 20
 MAX_STEPS = 60
 MAX_TASKS = 2_000  # with more tasks, each has so many pairs that the tree needs no correction
+
+
+@dataclass(frozen=True, eq=False)
+class PairEvidence:
+    """What the measured pairs say.
+
+    Attributes
+    ----------
+    first, second
+        The task numbers, ``first < second``.
+    same_group
+        The posterior probability that both belong to one group, by their own scores; in paper mode Y of Eq. 1
+        (NaN where it leaves the pair out).
+    outlier
+        What the loss clipped, in standard deviations: 0 where the completion fits; in paper mode E of Eq. 2.
+    """
+
+    first: Labels
+    second: Labels
+    same_group: Floats
+    outlier: Floats
 
 
 @dataclass(frozen=True)
@@ -84,7 +106,7 @@ def maximise_likelihood(
     Where few pairs are measured, a task may have hardly a partner of its own group, and the directions of X
     say little about it. If the values within and between clusters hardly overlap, each pair by itself says
     whether two tasks belong together, also those between clusters: tasks then move to the cluster that their
-    pairs speak for, from several starts near `labels`. Otherwise `labels` are returned as they are.
+    pairs support, from several starts near `labels`. Otherwise `labels` are returned as they are.
     """
     kept = (labels[first] >= 0) & (labels[second] >= 0)
     pairs = first[kept], second[kept], values[kept]
@@ -106,7 +128,7 @@ def maximise_likelihood(
 def move_tasks(
     labels: Labels, k: int, first: Labels, second: Labels, values: Floats, generator: np.random.Generator
 ) -> tuple[Labels, TwoGroups]:
-    """Move tasks to the cluster that their pairs speak for until none would move."""
+    """Move tasks to the cluster that their pairs support until none would move."""
     every = np.arange(len(labels))
     for _ in range(MAX_STEPS):
         groups = fit_two_groups(values, labels[first] == labels[second])
@@ -123,9 +145,22 @@ def move_tasks(
     return labels, fit_two_groups(values, labels[first] == labels[second])
 
 
-def pair_means(
-    rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]], values: Floats, n: int
-) -> tuple[Labels, Labels, Floats]:
+def find_confidence(
+    labels: Labels, first: Labels, second: Labels, value: Floats, groups: TwoGroups
+) -> Floats:
+    """Return the posterior of each task's cluster given the values of its pairs with the others."""
+    n = len(labels)
+    evidence = np.zeros((n, int(labels.max(initial=0)) + 1))
+    gain = groups.log_likelihood_ratio(value)
+    for own, other in ((first, second), (second, first)):
+        known = labels[other] >= 0
+        np.add.at(evidence, (own[known], labels[other[known]]), gain[known])
+    evidence -= evidence.max(axis=1, keepdims=True)
+    posterior = np.exp(evidence) / np.exp(evidence).sum(axis=1, keepdims=True)
+    return np.where(labels >= 0, posterior[np.arange(n), np.maximum(labels, 0)], 0.0)
+
+
+def pair_means(rows: Numbers, columns: Numbers, values: Floats, n: int) -> tuple[Labels, Labels, Floats]:
     """Return unordered pairs (first < second) and the mean over their measured directions."""
     pairs, pair = number_pairs(rows, columns, n)
     return pairs // n, pairs % n, row_means(pair, values, len(pairs))
@@ -134,7 +169,7 @@ def pair_means(
 def pair_values(scores: TransferScores) -> tuple[Labels, Labels, Floats]:
     """Return the measured pairs and their standardised scores less the row means, mean of both directions."""
     data = standardise(scores, method="standard")
-    means = row_means(data.rows, data.values, data.n)
+    means = row_means(data.rows.astype(np.int64), data.values, data.n)
     return pair_means(data.rows, data.columns, data.values - means[data.rows], data.n)
 
 

@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Factors", "Floats", "Labels", "Penalties", "Problem", "make_problem", "number_pairs"]
+__all__ = ["Factors", "Floats", "Labels", "Numbers", "Penalties", "Problem", "make_problem", "number_pairs"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Numbers = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +98,7 @@ class Problem:
         return matrix if self.basis is None else sparse.csr_array(self.basis.T @ matrix @ self.basis)
 
 
-def number_pairs(
-    rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]], n: int
-) -> tuple[Labels, Labels]:
+def number_pairs(rows: Numbers, columns: Numbers, n: int) -> tuple[Labels, Labels]:
     """Return the unordered pairs of some entries, each as first * n + second, and the pair of each entry."""
     low, high = np.minimum(rows, columns).astype(np.int64), np.maximum(rows, columns)
     return np.unique(low * n + high, return_inverse=True)
@@ -107,8 +106,8 @@ def number_pairs(
 
 def make_problem(
     n: int,
-    rows: Labels,
-    columns: Labels,
+    rows: Numbers,
+    columns: Numbers,
     values: Floats,
     weights: Floats | None = None,
     basis: sparse.csr_array | None = None,
@@ -164,7 +163,7 @@ class Factors:
         """Right factor of everything."""
         return np.column_stack([self.U, self.V, self.Q, self.P, np.ones(len(self.a)), self.b])
 
-    def predict(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Floats:
+    def predict(self, rows: Numbers, columns: Numbers) -> Floats:
         """Return the predicted values of some entries."""
         left, right = self.left, self.right
         out = np.empty(len(rows))

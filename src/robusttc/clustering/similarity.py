@@ -16,6 +16,7 @@ from scipy import sparse
 from robusttc.clustering.completion import ROUGH, TAUS, count_folds
 from robusttc.clustering.problem import Floats, Penalties, Problem, make_problem, number_pairs
 from robusttc.clustering.solvers import Solution, residuals, solve_absolute, solve_smooth
+from robusttc.clustering.spectral import eigen_factors
 from robusttc.errors import DataError, quote
 from robusttc.params import Choice, Constraint, Number, check_params
 from robusttc.random import RandomState, run_seed
@@ -155,7 +156,8 @@ def as_result(
     """Write a solution by eigenvalues, with what it takes for outliers."""
     factors = solution.factors.expanded(problem)
     # With the smooth losses X is the positive part alone.
-    values, vectors = eigen_factors(factors.U, factors.V if loss == "absolute" else factors.V[:, :0])
+    U, V = factors.U, factors.V if loss == "absolute" else factors.V[:, :0]
+    values, vectors = eigen_factors(np.hstack([U, V]), np.repeat([1.0, -1.0], [U.shape[1], V.shape[1]]))
     left = residuals(problem, solution.factors)
     limit, largest = (0.0, 1.0) if loss == "absolute" else (delta, delta)  # of a residual, of the dual
     beyond = np.zeros_like(left)
@@ -174,19 +176,6 @@ def as_result(
     dual = problem.matrix(solution.scale * solution.dual)
     proven = solution.objective, solution.gap, dual, outliers, solution.converged
     return CompletionResult(values, vectors, tau, loss, delta, *proven, message)
-
-
-def eigen_factors(U: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvalues, largest first, and eigenvectors of U U' - V V'."""
-    factors = np.hstack([U, V])
-    if not factors.shape[1]:
-        return np.zeros(0), factors
-    signs = np.concatenate([np.ones(U.shape[1]), -np.ones(V.shape[1])])
-    Q, R = np.linalg.qr(factors)
-    values, vectors = np.linalg.eigh((R * signs) @ R.T)
-    order = np.argsort(-values)
-    order = order[np.abs(values[order]) > 1e-10 * max(float(np.abs(values).max()), 1e-300)]
-    return values[order], Q @ vectors[:, order]
 
 
 def cross_validate_tau(problem: Problem, loss: str, delta: float, seed: int) -> float:

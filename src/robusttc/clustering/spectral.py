@@ -10,7 +10,8 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.cluster.hierarchy import cut_tree, linkage
+from scipy import sparse
+from scipy.cluster.hierarchy import linkage
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -22,6 +23,7 @@ __all__ = [
     "cluster_points",
     "cluster_spectrally",
     "cut",
+    "eigen_factors",
     "find_directions",
     "normalise",
 ]
@@ -77,7 +79,13 @@ def cut(tree: Tree, n_clusters: int) -> Labels:
     """Return labels from 0 for this number of clusters, or for all leaves where there are fewer."""
     if tree.links is None or n_clusters <= 1:
         return np.where(tree.leaf_of >= 0, 0, -1)
-    labels = cut_tree(tree.links, [min(n_clusters, len(tree.links) + 1)]).ravel()
+    n_leaves = len(tree.links) + 1
+    joined = tree.links[: max(n_leaves - n_clusters, 0), :2].astype(np.int64)
+    nodes = np.repeat(n_leaves + np.arange(len(joined)), 2)
+    graph = sparse.coo_array(
+        (np.ones(len(nodes)), (nodes, joined.ravel())), shape=(2 * n_leaves, 2 * n_leaves)
+    )
+    labels = sparse.csgraph.connected_components(graph, directed=False)[1][:n_leaves]
     return np.where(tree.leaf_of >= 0, labels[np.maximum(tree.leaf_of, 0)], -1)
 
 
@@ -93,26 +101,32 @@ def number_by_size(labels: Labels) -> Labels:
     return np.where(labels >= 0, new[np.maximum(labels, 0)], -1)
 
 
-def cluster_spectrally(U: Floats, V: Floats, n_clusters: int, seed: int = 0) -> Labels:
-    """Cluster by normalised spectral clustering of X = U U' - V V' (Algorithm 1, last step).
+def cluster_spectrally(factors: Floats, weights: Floats, n_clusters: int, seed: int = 0) -> Labels:
+    """Cluster by normalised spectral clustering of X = factors diag(weights) factors' (Algorithm 1).
 
     The affinity is X with negative degrees raised to a small positive number; the rows of the leading
     eigenvectors of D^-1/2 X D^-1/2, scaled to length 1, are clustered by k-means. Nothing is n x n.
     Deviation: the paper does not say what to do with a task of degree 0 or below.
     """
-    factors = np.hstack([U, V])
-    signs = np.concatenate([np.ones(U.shape[1]), -np.ones(V.shape[1])])
-    n = len(U)
-    degrees = factors @ (signs * factors.sum(axis=0))
+    degrees = factors @ (weights * factors.sum(axis=0))
     typical = float(degrees.mean())
     if not typical > 0:
-        return np.zeros(n, dtype=np.int64)
+        return np.zeros(len(factors), dtype=np.int64)
     scaled = factors / np.sqrt(np.maximum(degrees, 1e-3 * typical))[:, None]
-    Q, R = np.linalg.qr(scaled)
-    values, vectors = np.linalg.eigh((R * signs) @ R.T)
-    leading = np.argsort(-values)[:n_clusters]
-    points = Q @ vectors[:, leading[values[leading] > 1e-9 * values[-1]]]
-    return cluster_points(normalise(points), n_clusters, seed)
+    values, vectors = eigen_factors(scaled, weights)
+    leading = vectors[:, :n_clusters][:, values[:n_clusters] > 1e-9 * values[0]]
+    return cluster_points(normalise(leading), n_clusters, seed)
+
+
+def eigen_factors(factors: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues, largest first, and eigenvectors of factors diag(weights) factors'."""
+    if not factors.shape[1]:
+        return np.zeros(0), factors
+    Q, R = np.linalg.qr(factors)
+    values, vectors = np.linalg.eigh((R * weights) @ R.T)
+    order = np.argsort(-values)
+    order = order[np.abs(values[order]) > 1e-10 * max(float(np.abs(values).max()), 1e-300)]
+    return values[order], Q @ vectors[:, order]
 
 
 def cluster_points(points: Floats, n_clusters: int, seed: int) -> Labels:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import median
 from scipy.stats import norm, rankdata
 
-from robusttc.clustering.problem import Floats, Labels
+from robusttc.clustering.problem import Floats, Numbers
 from robusttc.transfer import TransferScores, row_means
 
 __all__ = ["METHODS", "Standardised", "choose_method", "standardise"]
@@ -31,11 +31,11 @@ class Standardised:
     """Standardised scores of pairs of different tasks, of targets that can be standardised."""
 
     n: int
-    rows: Labels  # the source of each score
-    columns: Labels  # its target
+    rows: Numbers  # the source of each score
+    columns: Numbers  # its target
     values: Floats
     weights: Floats
-    places: Labels  # its position in the arrays of the scores
+    places: Numbers  # its position in the arrays of the scores
     center: Floats  # the mean of each target's scores; NaN where they cannot be standardised
     spread: Floats  # their standard deviation
     method: str
@@ -53,7 +53,7 @@ class Standardised:
         ones. The new value a + b z of a target's scores has the largest likelihood given that it is normal
         around the expected value (of mean 0 over all sources of the target) with the target's variance.
         """
-        columns, n = self.columns, self.n
+        columns, n = self.columns.astype(np.int64), self.n
         count = np.maximum(np.bincount(columns, minlength=n), 1)
         z_mean, mean = row_means(columns, self.values, n), row_means(columns, expected, n)
         z, around = self.values - z_mean[columns], expected - mean[columns]
@@ -66,19 +66,19 @@ class Standardised:
         values = np.clip((scores.score[self.places] - center[columns]) / spread[columns], -CLIP, CLIP)
         return replace(self, values=values, center=center, spread=spread)
 
-    def apply(self, columns: Labels, scores: Floats) -> Floats:
+    def apply(self, columns: Numbers, scores: Floats) -> Floats:
         """Standardise other scores of the same targets; NaN for targets that cannot be standardised."""
         if self.method == "rank":
             return self._interpolate(columns, scores, to_scores=False)
         return np.clip((scores - self.center[columns]) / self.spread[columns], -CLIP, CLIP)
 
-    def to_scores(self, columns: Labels, values: Floats) -> Floats:
+    def to_scores(self, columns: Numbers, values: Floats) -> Floats:
         """Return standardised values in the units of the scores."""
         if self.method == "rank":
             return self._interpolate(columns, values, to_scores=True)
         return np.asarray(self.center[columns] + self.spread[columns] * values)
 
-    def _interpolate(self, columns: Labels, given: Floats, *, to_scores: bool) -> Floats:
+    def _interpolate(self, columns: Numbers, given: Floats, *, to_scores: bool) -> Floats:
         out = np.full(len(given), np.nan)
         for column, (normal, known) in self.quantiles.items():
             chosen = columns == column
@@ -88,7 +88,7 @@ class Standardised:
 
 
 def standardise(
-    scores: TransferScores, *, method: str = "auto", places: Labels | None = None
+    scores: TransferScores, *, method: str = "auto", places: Numbers | None = None
 ) -> Standardised:
     """Standardise the scores at some positions (all by default), target by target.
 
@@ -97,9 +97,9 @@ def standardise(
     of the ranks, for scores with long tails; ``auto`` takes ranks if the targets' scores are strongly skewed.
     """
     if places is None:
-        places = np.arange(len(scores))
+        places = np.arange(len(scores), dtype=np.int32)
     places = places[scores.source[places] != scores.target[places]]
-    target, score = scores.target[places], scores.score[places]
+    target, score = scores.target[places].astype(np.int32), scores.score[places]
     if method == "auto":
         method = choose_method(scores)
     n = scores.n_tasks
@@ -114,11 +114,11 @@ def standardise(
     else:
         values = np.clip((score - center[target]) / spread[target], -CLIP, CLIP)
     weights = weigh(scores, places, spread[target])
-    source = scores.source[places]
+    source = scores.source[places].astype(np.int32)
     return Standardised(n, source, target, values, weights, places, center, spread, method, quantiles)
 
 
-def column_moments(target: Labels, score: Floats, n: int) -> tuple[Floats, Floats]:
+def column_moments(target: Numbers, score: Floats, n: int) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each target's scores; NaN where they do not differ."""
     size = np.zeros(n)  # scores of a tiny unit would vanish when they are squared
     np.maximum.at(size, target, np.abs(score))
@@ -132,7 +132,7 @@ def column_moments(target: Labels, score: Floats, n: int) -> tuple[Floats, Float
     return np.where(differs, size * mean, np.nan), np.where(differs, size * deviation, np.nan)
 
 
-def find_wild(target: Labels, score: Floats, n: int) -> NDArray[np.bool_]:
+def find_wild(target: Numbers, score: Floats, n: int) -> NDArray[np.bool_]:
     """Return which scores are far outside of the bulk of their target's, in robust standard deviations."""
     if not len(score):
         return np.zeros(0, dtype=np.bool_)
@@ -143,7 +143,7 @@ def find_wild(target: Labels, score: Floats, n: int) -> NDArray[np.bool_]:
     return np.asarray(wild & is_left[target])
 
 
-def normal_scores(target: Labels, score: Floats) -> tuple[Floats, dict[int, tuple[Floats, Floats]]]:
+def normal_scores(target: Numbers, score: Floats) -> tuple[Floats, dict[int, tuple[Floats, Floats]]]:
     """Return normal scores of the ranks within each target, and the quantiles of each target."""
     values = np.zeros(len(score))
     quantiles = {}
@@ -157,10 +157,10 @@ def normal_scores(target: Labels, score: Floats) -> tuple[Floats, dict[int, tupl
     return values, quantiles
 
 
-def weigh(scores: TransferScores, places: Labels, spread: Floats) -> Floats:
+def weigh(scores: TransferScores, places: Numbers, spread: Floats) -> Floats:
     """Return weights of mean 1 from the standard errors, or ones where there are none."""
     if scores.standard_error is None:
-        return np.ones(len(places))
+        return np.broadcast_to(1.0, len(places))
     with np.errstate(invalid="ignore"):
         noise = np.nan_to_num(scores.standard_error[places] / spread) ** 2
     weights = MODEL_VARIANCE / (MODEL_VARIANCE + noise)

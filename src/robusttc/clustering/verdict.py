@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 from scipy.stats import t as student
 
-from robusttc.clustering.problem import Floats, Labels, number_pairs
+from robusttc.clustering.problem import Floats, Labels, Numbers, number_pairs
 
 __all__ = ["HeldOutPairs", "Verdict", "judge_clusters"]
 
@@ -31,8 +31,8 @@ ALL = 0.999  # of the pairs, but for rounding
 class HeldOutPairs:
     """Held-out standardised scores, and whether their tasks are in one cluster found without them."""
 
-    rows: Labels
-    columns: Labels
+    rows: Numbers
+    columns: Numbers
     values: Floats
     same: NDArray[np.bool_]
 
@@ -44,7 +44,7 @@ class Verdict:
     Attributes
     ----------
     supported
-        Whether the held-out pairs speak for groups, at a level of 5 %.
+        Whether the held-out pairs support groups, at a level of 5 %.
     p_value
         The probability of so large a difference without groups; NaN where it cannot be tested.
     difference
@@ -78,17 +78,18 @@ class Verdict:
 
 
 def judge_clusters(
-    held: Sequence[HeldOutPairs], U: Floats, labels: Labels, *, held_out: float, share_measured: float
+    held: Sequence[HeldOutPairs], U: Floats, labels: Labels, *, held_out: float, n_measured: int
 ) -> Verdict:
     """Test the clusters on held-out pairs.
 
     `held` has parts of the scores, none where there are too few; `U` is the factor of the completed
     similarity, `labels` are the clusters that are reported; `held_out` is for the verdict as it is, and
-    `share_measured` the share of all pairs that is measured.
+    `n_measured` is the number of measured pairs.
     """
+    is_complete = n_measured >= ALL * len(labels) * (len(labels) - 1) / 2
     n_clusters = len(np.unique(labels[labels >= 0]))
     if not held or n_clusters < 2:
-        return untested(n_clusters, len(labels), share_measured)
+        return untested(n_clusters, len(labels), is_complete)
     tests = [contrast(part, len(labels)) for part in held]
     size = sum(test.size for test in tests)
     difference = sum(test.total for test in tests) / size if size > 1e-9 else 0.0
@@ -113,7 +114,7 @@ def judge_clusters(
         )
         more = "Measure more pairs: groups that are weak show only with more of them."
         enough = "All pairs are measured: treat the tasks as one group, or bring tasks with more data."
-        advice = (more if share_measured < ALL else enough,)
+        advice = (enough if is_complete else more,)
     return Verdict(supported, p_value, difference, explained, held_out, n_pairs, sentence, advice)
 
 
@@ -147,7 +148,7 @@ def contrast(held: HeldOutPairs, n: int) -> Contrast:
     return Contrast(total, size, deviation, freedom, len(pairs))
 
 
-def remove_effects(values: Floats, rows: Labels, columns: Labels, n: int) -> Floats:
+def remove_effects(values: Floats, rows: Numbers, columns: Numbers, n: int) -> Floats:
     """Return what least squares on row and column effects leaves."""
     entries = np.arange(len(rows))
     ones = np.ones(len(rows))
@@ -170,7 +171,7 @@ def explained_by_blocks(U: Floats, labels: Labels) -> float:
     return float(np.sum((scaled.T @ scaled) ** 2)) / total if total > 0 else 0.0
 
 
-def untested(n_clusters: int, n_tasks: int, share_measured: float) -> Verdict:
+def untested(n_clusters: int, n_tasks: int, is_complete: bool) -> Verdict:
     """Return the verdict where there is nothing to test."""
     nan = float("nan")
     advice: tuple[str, ...] = ()
@@ -180,5 +181,5 @@ def untested(n_clusters: int, n_tasks: int, share_measured: float) -> Verdict:
         sentence = "All tasks are one cluster: there are no groups to judge."
     else:
         sentence = "Too few pairs can be compared to test whether there are groups."
-        advice = ("Measure more pairs.",) if share_measured < ALL else ()
+        advice = () if is_complete else ("Measure more pairs.",)
     return Verdict(False, nan, nan, nan, nan, 0, sentence, advice)

@@ -4,7 +4,7 @@ They are for studying Eq. 2 (``strategy="paper"``); the estimator does not use t
 is the n x n matrix of k clusters (1 within a cluster, 0 between clusters), Y its observed entries, some of
 them wrong, and E the errors. A planted model has k clusters of equal size, `partners` observed partners of
 each task, drawn uniformly (d), and a share `flip_rate` of wrong pairs (tau). A matrix Y is given as
-`robusttc.clustering.filtering.filter_scores` returns it: entries that are not stored are unobserved.
+`robusttc.clustering.filter_scores` returns it: entries that are not stored are unobserved.
 """
 
 from __future__ import annotations
