@@ -14,10 +14,10 @@ from robusttc.clustering import RobustTaskClustering, fit_two_groups, make_plant
 from robusttc.data import Task, TaskSet
 from robusttc.errors import DoubtWarning
 from robusttc.report.facts import RunFacts
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation, TaskFigures
 from robusttc.run.later.added_tasks import AddedTask
 from robusttc.run.later.history import Change
+from robusttc.run.settings import FitSettings
 from robusttc.run.similarity import Similarity, symmetric
 from robusttc.stats import mean_interval, share_interval
 from robusttc.transfer import TransferScores
@@ -125,7 +125,7 @@ def make_summary(**changes: Any) -> dict[str, Any]:
     """What a summary says, with changes by path: ``multitask__strategy="paper"``."""
     verdict = make_verdict(0.0)
     summary: dict[str, Any] = {
-        "configuration": FitConfiguration().as_facts(),
+        "configuration": FitSettings().to_dict(),
         "clusters": {
             "reason": "clear gap",
             "certificate": {"gap": 1e-6, "converged": True},

@@ -19,9 +19,9 @@ from robusttc.report.document import make_document
 from robusttc.report.facts import read_adapted, read_confidence
 from robusttc.report.held_out import read_held_out
 from robusttc.report.writing import write_report
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.fitting import fit_run
 from robusttc.run.opening import OpenRun
+from robusttc.run.settings import FitSettings
 
 # The little run of the tests of runs, which is made once a process.
 sys.path.append(str(Path(__file__).parents[1] / "run"))
@@ -168,7 +168,7 @@ def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Pa
         ]
     )
     folder = tmp_path / "run"
-    fit_run(folder, tasks, FitConfiguration(encoder="cnn", private=(NASTY, "no test rows")))
+    fit_run(folder, tasks, FitSettings(encoder="cnn", private=(NASTY, "no test rows")))
     events: list[ProgressEvent] = []
     document = make_document(OpenRun(folder), progress=events.append)
     check_document(document)

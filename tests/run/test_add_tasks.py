@@ -16,9 +16,9 @@ from robusttc.crash_points import set_hook
 from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError
 from robusttc.jobs import Stopped
-from robusttc.run.configuration import Execution
 from robusttc.run.later.adding import AddResult, add_tasks, give_up_adding
 from robusttc.run.opening import OpenRun
+from robusttc.run.settings import Execution
 
 MODELS = ("models/multitask/*", "models/fewshot/*")
 

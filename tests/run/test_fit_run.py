@@ -16,20 +16,20 @@ from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError,
 from robusttc.jobs import Stopped
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
-from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.fitting import fit_run, make_identity
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.learnable import sort_tasks
 from robusttc.run.manifest import check_manifest
 from robusttc.run.opening import OpenRun
+from robusttc.run.settings import Execution, FitSettings
 from robusttc.run.stages import STAGES
 from robusttc.run.store import RunStore
 from robusttc.transfer import read_scores
 
 
-def configuration() -> FitConfiguration:
+def configuration() -> FitSettings:
     """What `tiny_run.fit_options` say."""
-    return FitConfiguration(
+    return FitSettings(
         model=str(tiny_run.tiny_model()), clusters=2, n_folds=2, n_random=0, private=("task 5",)
     )
 
@@ -232,8 +232,7 @@ def test_where_files_are_does_not_count(tmp_path: Path) -> None:
     for path, content in zip(vectors, ["hi 1 2\n", "hi 1 2\n", "hi 1 3\n"], strict=True):
         path.write_text(content)
     found = [
-        make_identity(TaskSet([]), FitConfiguration(encoder="cnn", vectors=path)).fingerprint
-        for path in vectors
+        make_identity(TaskSet([]), FitSettings(encoder="cnn", vectors=path)).fingerprint for path in vectors
     ]
     assert found[0] == found[1] != found[2]
 
@@ -247,16 +246,16 @@ def test_tasks_are_sorted_by_whether_they_can_be_learned() -> None:
             Task("one", ["hi", "bye"], ["x", "y"], ["train", "test"]),
         ]
     )
-    found = sort_tasks(given, FitConfiguration(private=("b",)))
+    found = sort_tasks(given, FitSettings(private=("b",)))
     assert found.tasks.names == ("a", "b")
     assert not found.tasks["b"].may_share
     assert list(found.set_aside) == ["none", "one"]
     with pytest.raises(UsageError, match="fewer tasks than clusters"):
-        sort_tasks(given, FitConfiguration(private=("b",), clusters=2))
+        sort_tasks(given, FitSettings(private=("b",), clusters=2))
     with pytest.raises(UnknownTaskError):
-        sort_tasks(given, FitConfiguration(private=("zzz",)))
+        sort_tasks(given, FitSettings(private=("zzz",)))
     with pytest.raises(DataError, match="no task can be learned; got 1 tasks, the first: task 'one'"):
-        sort_tasks(given.subset(["one"]), FitConfiguration())
+        sort_tasks(given.subset(["one"]), FitSettings())
 
 
 def test_a_single_task_has_a_model_and_nothing_to_share(
@@ -265,7 +264,7 @@ def test_a_single_task_has_a_model_and_nothing_to_share(
     work_inline(monkeypatch)
     task = tiny_run.make_task(0)
     lonely = TaskSet([task.take(task.rows("train", "valid"))])
-    chosen = FitConfiguration(model=str(tiny_run.tiny_model()))
+    chosen = FitSettings(model=str(tiny_run.tiny_model()))
     summary = fit_run(tmp_path / "run", lonely.keep_private(["task 0"]), chosen).summary
     assert summary["clusters"] is None
     assert summary["fewshot"] is None

@@ -25,7 +25,6 @@ from robusttc.crash_points import set_hook
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import VectorCache, default_cache_folder
 from robusttc.errors import StoreError, UnknownTaskError, UsageError
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.fitting import fit_run
 from robusttc.run.later.adding import add_tasks
 from robusttc.run.later.history import read_change
@@ -33,6 +32,7 @@ from robusttc.run.later.influence import Influence
 from robusttc.run.later.removal import tell_removed
 from robusttc.run.later.removing import plan_removal, remove_tasks
 from robusttc.run.opening import OpenRun
+from robusttc.run.settings import FitSettings
 
 MODELS = ("models/multitask/*", "models/fewshot/*")
 GONE = "vanishing client"
@@ -45,7 +45,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tasks = TaskSet(
         [*(make_task(number) for number in range(3)), marked_task(GONE, 3), marked_task("own", 4)]
     )
-    chosen = FitConfiguration(
+    chosen = FitSettings(
         encoder="cnn", clusters=2, n_folds=2, n_random=0, cluster_models="always", private=("own",)
     )
     fit_run(folder, tasks, chosen)
@@ -241,7 +241,7 @@ def test_tasks_that_are_named_like_fields_of_the_summary(tmp_path: Path) -> None
 
     fitted = {"clusters": 3, "transfer": 4, "tasks": 5}
     tasks = [make_task(0), make_task(1), make_task(2), *(named(*pair) for pair in fitted.items())]
-    chosen = FitConfiguration(encoder="cnn", clusters=2, n_folds=2, n_random=0, private=("tasks",))
+    chosen = FitSettings(encoder="cnn", clusters=2, n_folds=2, n_random=0, private=("tasks",))
     fit_run(folder, TaskSet(tasks), chosen)
     added = {"format": 6, "own": 7, "added": 8, "blend": 9}
     add_tasks(folder, TaskSet([make_task(10), *(named(*pair) for pair in added.items())]))

@@ -17,9 +17,9 @@ from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run import stages
 from robusttc.run.comparing import compare_models
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.grouping import Groups, find_groups
 from robusttc.run.identity import Identity
+from robusttc.run.settings import FitSettings
 from robusttc.run.stages import Stages, in_stage, make_multitask
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
@@ -32,7 +32,7 @@ def test_cluster_models_that_do_not_serve_are_trained_for_the_comparison() -> No
     tasks = load_tasks(tiny_run.good_tasks())
     encoder = SentenceEncoder(tiny_run.tiny_model(), device="cpu")
     fits: list[str | None] = []
-    chosen = FitConfiguration(n_folds=2, n_random=0, cluster_models="never")
+    chosen = FitSettings(n_folds=2, n_random=0, cluster_models="never")
 
     def make(clusters: Any) -> ClusterMultiTask:
         fits.append(clusters)
@@ -74,7 +74,7 @@ def test_a_tuned_encoder_is_made_in_the_first_stage(monkeypatch: pytest.MonkeyPa
         return encoder
 
     monkeypatch.setattr(stages, "fine_tune_on_tasks", tune)
-    chosen = FitConfiguration(model=str(tiny_run.tiny_model()), tune="encoder", device="cpu")
+    chosen = FitSettings(model=str(tiny_run.tiny_model()), tune="encoder", device="cpu")
     tasks = load_tasks(tiny_run.good_tasks()).keep_private(["task 3"])
     with RunStore.create(tmp_path / "run", Identity({}, tasks.content_hashes, {})) as store:
         encoder = Stages(tmp_path / "run", store, Runner(), chosen).encode(tasks)
@@ -103,7 +103,7 @@ def test_other_warnings_than_doubts_are_passed_on(tmp_path: Path) -> None:
     from robusttc.errors import DoubtWarning
 
     with RunStore.create(tmp_path / "run", Identity({}, {}, {})) as store:
-        made = Stages(tmp_path / "run", store, Runner(), FitConfiguration())
+        made = Stages(tmp_path / "run", store, Runner(), FitSettings())
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             with made.stage("encode"):
@@ -117,9 +117,7 @@ def test_other_warnings_than_doubts_are_passed_on(tmp_path: Path) -> None:
 def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
     tasks = load_tasks(tiny_run.good_tasks())
     encoder = SentenceEncoder(tiny_run.tiny_model(), device="cpu")
-    groups = find_groups(
-        measure_transfer(tasks, encoder=encoder), FitConfiguration(clusters=2), runner=Runner()
-    )
+    groups = find_groups(measure_transfer(tasks, encoder=encoder), FitSettings(clusters=2), runner=Runner())
     assert groups is not None
     assert groups.members() == {
         0: ("task 0", "task 2", "task 4"),
@@ -137,7 +135,7 @@ def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
             ({"converged": True, "sentence": "Proven."}, Learner, 0),
             ({"converged": False, "sentence": "Not proven."}, None, 0),
         ):
-            made = Stages(tmp_path / "run", store, Runner(), FitConfiguration())
+            made = Stages(tmp_path / "run", store, Runner(), FitSettings())
             other = dataclasses.replace(groups, certificate=certificate)
             assert isinstance(other, Groups)
             model: Any = Learner() if learner else type("Nobody", (), {"clusters_serve_": False})()

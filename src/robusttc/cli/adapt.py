@@ -12,21 +12,12 @@ from rich.console import Console
 
 from robusttc.cli.console import output_console, print_json, show_working
 from robusttc.cli.inspection_view import say
-from robusttc.cli.reading import (
-    Delimiter,
-    Encoding,
-    LabelColumn,
-    SkipBadRows,
-    SplitColumn,
-    SplitValues,
-    TextColumn,
-    parse_split_values,
-    read_examples_aloud,
-)
-from robusttc.cli.run_options import DeviceOfModels, RunFolder
-from robusttc.data import ReadOptions, name_problem
+from robusttc.cli.options import DeviceOption, JsonOption, RunFolder, with_settings
+from robusttc.cli.reading import read_examples_aloud
+from robusttc.data import name_problem
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
 from robusttc.formatting import command_line, count
+from robusttc.run.settings import ReadSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.data import Task
@@ -39,8 +30,10 @@ MAX_NEAREST = 5
 MAX_WEIGHTS = 5
 
 
+@with_settings(ReadSettings, leave_out=["task_column", "shares", "seed"])
 def adapt(
     run: RunFolder,
+    given: dict[str, Any],
     examples: Annotated[
         Path, typer.Argument(metavar="EXAMPLES", help="A file of text,label rows; all are used for training.")
     ],
@@ -48,38 +41,22 @@ def adapt(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of an added task of the same name.")
     ] = False,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    split_column: SplitColumn = None,
-    split_value: SplitValues = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    skip_bad_rows: SkipBadRows = False,
-    device: DeviceOfModels = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
 ) -> int:
     """Add a new task to a run from a handful of examples; `robusttc predict` finds it by its name.
 
     Where the file has a column of splits, only its training rows are used. Ends with code 3 where the
     examples contradict each other.
     """
-    options = ReadOptions(
-        text_column=text_column,
-        label_column=label_column,
-        split_column=split_column,
-        split_values=parse_split_values(split_value),
-        delimiter=delimiter,
-        encoding=encoding,
-        skip_bad_rows=skip_bad_rows,
-        allow_incomplete=True,
-    )
+    reading, _ = read_settings(ReadSettings, environment={}, options=given)
     # Late, so that --help does not wait for SciPy and torch.
     from robusttc.run.opening import OpenRun
 
     check_name(name)
     opened = OpenRun(run, device=device)
     check_free(opened, name, replace=replace)
-    task = read_examples_aloud(examples, name, options)
+    task = read_examples_aloud(examples, name, reading.read_options(allow_incomplete=True))
     with show_working(f"Learning {name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DoubtWarning)
         model = opened.fewshot.adapt(task)

@@ -11,16 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robusttc.cli import fit_options as given
 from robusttc.cli.console import output_console, print_json, without_controls
 from robusttc.cli.inspection_view import say
-from robusttc.cli.reading import parse_shares, parse_split_values, read_aloud
-from robusttc.cli.run_options import RunFolder
+from robusttc.cli.options import JsonOption, QuietOption, RunFolder, with_settings
+from robusttc.cli.reading import read_aloud
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import percent
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
 from robusttc.formatting import command_line, count
+from robusttc.run.settings import Execution, FitSettings, ReadSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.run.later.adding import AddResult
@@ -30,32 +30,31 @@ __all__ = ["add"]
 MAX_SHOWN = 40
 
 
+@with_settings(ReadSettings, Execution, leave_out=["seed"])
 def add(
     run: RunFolder,
+    given: dict[str, Any],
     tasks: Annotated[
         Path | None,
         typer.Argument(metavar="TASKS", help="A folder of task files, or one file with a task column."),
     ] = None,
-    private: given.Private = None,
+    private: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--private",
+            metavar="NAME",
+            help="A task that no other may learn from; it gets a model of its own. "
+            "Can be given several times.",
+        ),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Put tasks in the place of those that robusttc adapt made.")
     ] = False,
-    text_column: given.TextColumn = None,
-    label_column: given.LabelColumn = None,
-    split_column: given.SplitColumn = None,
-    task_column: given.TaskColumn = None,
-    split_value: given.SplitValues = None,
-    shares: given.Shares = None,
-    delimiter: given.Delimiter = None,
-    encoding: given.Encoding = None,
-    skip_bad_rows: given.SkipBadRows = None,
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Take back an addition that was begun and is not finished.")
     ] = False,
-    workers: given.WorkerNumber = None,
-    executor: given.ExecutorName = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> int:
     """Add tasks to a finished run: a few pairs are measured, and nobody else's model changes.
 
@@ -64,8 +63,6 @@ def add(
     """
     # Late, so that the other commands do not wait for SciPy.
     from robusttc.jobs import Stopped
-    from robusttc.run.configuration import FitConfiguration
-    from robusttc.run.configuration_layers import read_configuration
     from robusttc.run.later.adding import add_tasks, give_up_adding
     from robusttc.run.store import RunStore
 
@@ -76,24 +73,13 @@ def add(
         return int(ExitCode.DONE)
     if tasks is None:
         raise UsageError("there is nothing to add", expected="TASKS, a folder or a file")
-    _, execution = read_configuration(file=None, options={"workers": workers, "executor": executor})
+    reading, execution = read_settings(ReadSettings, options=given)
     with RunStore.open(run, read_only=True) as store:
         facts = store.value("configuration")
-    reading = {
-        "text_column": text_column,
-        "label_column": label_column,
-        "split_column": split_column,
-        "task_column": task_column,
-        "split_values": parse_split_values(split_value) or None,
-        "shares": None if shares is None else parse_shares(shares),
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "skip_bad_rows": skip_bad_rows,
-    }
-    given_now = {name: value for name, value in reading.items() if value is not None}
+    now = {name: getattr(reading, name) for name in reading.model_fields_set}
     # A run that was never begun in earnest has no facts; what is wrong with it is said below.
-    configuration = FitConfiguration(**{**(facts or {}), **given_now})
-    loaded = read_aloud(tasks, configuration.read_options, quiet=quiet).tasks
+    configuration = FitSettings(**{**(facts or {}), **now})
+    loaded = read_aloud(tasks, configuration.read_options(allow_incomplete=True), quiet=quiet).tasks
     with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
         try:
             result = add_tasks(

@@ -103,8 +103,8 @@ def inspect_aloud(console: Console, place: DemoFolder, sources: TaskSet) -> None
 def fit_aloud(console: Console, place: DemoFolder, sources: TaskSet, seed: int) -> FitResult:
     """Fit the tasks in a run; one that was stopped goes on, and one that is finished is taken as it is."""
     from robusttc.jobs import Stopped
-    from robusttc.run.configuration import Execution, FitConfiguration
     from robusttc.run.fitting import fit_run
+    from robusttc.run.settings import Execution, FitSettings
 
     n_workers = min(MAX_WORKERS, count_cores())
     options = {"--n-folds": N_FOLDS, "--n-random": N_RANDOM, "--seed": seed, "--workers": n_workers}
@@ -116,7 +116,7 @@ def fit_aloud(console: Console, place: DemoFolder, sources: TaskSet, seed: int) 
             result = fit_run(
                 place.run,
                 sources,
-                FitConfiguration(n_folds=N_FOLDS, n_random=N_RANDOM, seed=seed),
+                FitSettings(n_folds=N_FOLDS, n_random=N_RANDOM, seed=seed),
                 execution=Execution(workers=n_workers),
                 progress=progress,
                 stop=stop,

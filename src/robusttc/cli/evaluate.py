@@ -11,7 +11,7 @@ import typer
 
 from robusttc.cli.console import output_console, print_json
 from robusttc.cli.inspection_view import say
-from robusttc.cli.run_options import RunFolder
+from robusttc.cli.options import RunFolder
 from robusttc.cli.run_view import KIND_WORDS, show_doubts, show_means, show_tasks
 from robusttc.errors import ExitCode, StoreError, UsageError
 

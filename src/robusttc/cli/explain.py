@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from robusttc.cli.console import output_console, print_json, show_working
-from robusttc.cli.run_options import DeviceOfModels, RunFolder
+from robusttc.cli.options import DeviceOption, RunFolder
 
 __all__ = ["explain"]
 
@@ -30,7 +30,7 @@ def explain(
         bool,
         typer.Option("--culprits", help="Look for culprits by gradients, even if that takes minutes."),
     ] = False,
-    device: DeviceOfModels = "auto",
+    device: DeviceOption = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Explain one task: its cluster, its labels among those of others, and what to label next.

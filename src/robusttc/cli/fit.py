@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robusttc.cli import fit_options as given
 from robusttc.cli.console import error_console, output_console, print_json, show_working
 from robusttc.cli.inspection_view import say
-from robusttc.cli.reading import TasksPath, parse_shares, parse_split_values, read_aloud
+from robusttc.cli.options import QuietOption, TasksPath, with_settings
+from robusttc.cli.reading import read_aloud
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import show_run
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
+from robusttc.run.settings import Execution, FitSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.data import TaskSet
-    from robusttc.run.configuration import Execution, FitConfiguration
     from robusttc.run.fitting import FitResult
 
 __all__ = ["fit"]
@@ -27,42 +27,20 @@ __all__ = ["fit"]
 LONG_SECONDS = 3600.0
 
 
+@with_settings(FitSettings, Execution)
 def fit(
     tasks: TasksPath,
     out: Annotated[Path, typer.Option(metavar="RUN", help="The folder of the run: new, or the same again.")],
-    config: given.ConfigFile = None,
-    encoder: given.Encoder = None,
-    vectors: given.Vectors = None,
-    model: given.Model = None,
-    device: given.Device = None,
-    pairs: given.Pairs = None,
-    kind: given.Kind = None,
-    clusters: given.Clusters = None,
-    rule: given.Rule = None,
-    strategy: given.Strategy = None,
-    cluster_models: given.ClusterModels = None,
-    tune: given.Tune = None,
-    n_folds: given.Folds = None,
-    n_random: given.RandomDraws = None,
-    use_label_names: given.LabelNames = None,
-    private: given.Private = None,
-    seed: given.Seed = None,
-    text_column: given.TextColumn = None,
-    label_column: given.LabelColumn = None,
-    split_column: given.SplitColumn = None,
-    task_column: given.TaskColumn = None,
-    split_value: given.SplitValues = None,
-    shares: given.Shares = None,
-    delimiter: given.Delimiter = None,
-    encoding: given.Encoding = None,
-    skip_bad_rows: given.SkipBadRows = None,
-    workers: given.WorkerNumber = None,
-    executor: given.ExecutorName = None,
+    given: dict[str, Any],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE.yaml", help="A file of settings, NAME: VALUE a line."),
+    ] = None,
     retry: Annotated[
         bool, typer.Option("--retry", help="Try again what was given up in an earlier call.")
     ] = False,
     no_cost: Annotated[bool, typer.Option("--no-cost", help="Do not estimate the cost first.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: QuietOption = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Cluster tasks, train models on the clusters, and judge them; run again to resume.
@@ -72,43 +50,11 @@ def fit(
     """
     # Late, so that the other commands do not wait for SciPy and torch.
     from robusttc.jobs import Stopped
-    from robusttc.run.configuration_layers import read_configuration
     from robusttc.run.fitting import fit_run
 
-    configuration, execution = read_configuration(
-        file=config,
-        options={
-            "encoder": encoder,
-            "vectors": vectors,
-            "model": model,
-            "device": device,
-            "pairs": pairs,
-            "kind": kind,
-            "clusters": clusters,
-            "rule": rule,
-            "strategy": strategy,
-            "cluster_models": cluster_models,
-            "tune": tune,
-            "n_folds": n_folds,
-            "n_random": n_random,
-            "use_label_names": use_label_names,
-            "private": private or None,
-            "seed": seed,
-            "text_column": text_column,
-            "label_column": label_column,
-            "split_column": split_column,
-            "task_column": task_column,
-            "split_values": parse_split_values(split_value) or None,
-            "shares": None if shares is None else parse_shares(shares),
-            "delimiter": delimiter,
-            "encoding": encoding,
-            "skip_bad_rows": skip_bad_rows,
-            "workers": workers,
-            "executor": executor,
-        },
-    )
+    configuration, execution = read_settings(FitSettings, file=config, options=given)
     is_new = check_place(out)
-    loaded = read_aloud(tasks, configuration.read_options, quiet=quiet).tasks
+    loaded = read_aloud(tasks, configuration.read_options(allow_incomplete=True), quiet=quiet).tasks
     if is_new and not no_cost and not quiet:
         tell_cost(loaded, configuration, execution)
     elif not is_new and not quiet:
@@ -155,7 +101,7 @@ def check_place(out: Path) -> bool:
     return True
 
 
-def tell_cost(tasks: TaskSet, configuration: FitConfiguration, execution: Execution) -> None:
+def tell_cost(tasks: TaskSet, configuration: FitSettings, execution: Execution) -> None:
     """Say what a fit will cost, and ask a person at a terminal whether a long one is meant."""
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder

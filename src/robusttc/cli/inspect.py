@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from robusttc.cli.console import output_console, print_json, show_working
 from robusttc.cli.inspection_view import say, show_inspection
-from robusttc.cli.measuring_options import EncoderName, PairNumber, VectorsFile, Workers
-from robusttc.cli.reading import (
-    AllowIncomplete,
-    Delimiter,
-    Encoding,
-    LabelColumn,
-    Seed,
-    Shares,
-    SkipBadRows,
-    SplitColumn,
-    SplitValues,
-    TaskColumn,
-    TasksPath,
-    TextColumn,
-    parse_shares,
-    parse_split_values,
-    read_aloud,
-)
-from robusttc.data import Inspection, LoadedTasks, ReadOptions, TaskSet, inspect_tasks
-from robusttc.encoders import DEFAULT_ENCODER
+from robusttc.cli.options import JsonOption, TasksPath, with_settings
+from robusttc.cli.reading import AllowIncomplete, read_aloud
+from robusttc.data import Inspection, LoadedTasks, TaskSet, inspect_tasks
 from robusttc.errors import DataError, WordVectorsError
+from robusttc.run.settings import Execution, MeasureSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.transfer import CostEstimate
@@ -39,17 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["inspect"]
 
 
+@with_settings(MeasureSettings, Execution, leave_out=["executor", "kind", "device", "model"])
 def inspect(
     tasks: TasksPath,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    split_column: SplitColumn = None,
-    task_column: TaskColumn = None,
-    split_value: SplitValues = None,
-    shares: Shares = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    skip_bad_rows: SkipBadRows = False,
+    given: dict[str, Any],
     allow_incomplete: AllowIncomplete = False,
     limit: Annotated[
         int, typer.Option(min=0, help="How many rows a table shows at the most; 0 shows all.")
@@ -57,29 +33,12 @@ def inspect(
     no_cost: Annotated[
         bool, typer.Option("--no-cost", help="Do not estimate what measuring transfer would cost.")
     ] = False,
-    encoder: EncoderName = DEFAULT_ENCODER,
-    vectors: VectorsFile = None,
-    pairs: PairNumber = "auto",
-    workers: Workers = 1,
-    seed: Seed = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show tasks, labels, sizes, what is worth mending before training, and what measuring would cost."""
-    options = ReadOptions(
-        text_column=text_column,
-        label_column=label_column,
-        split_column=split_column,
-        task_column=task_column,
-        split_values=parse_split_values(split_value),
-        shares=parse_shares(shares),
-        delimiter=delimiter,
-        encoding=encoding,
-        skip_bad_rows=skip_bad_rows,
-        allow_incomplete=allow_incomplete,
-        seed=seed,
-    )
-    estimate = None if no_cost else make_estimator(encoder, vectors, pairs, workers, seed)
-    loaded = read_aloud(tasks, options)
+    chosen, execution = read_settings(MeasureSettings, environment={}, options=given)
+    estimate = None if no_cost else make_estimator(chosen, execution)
+    loaded = read_aloud(tasks, chosen.read_options(allow_incomplete=allow_incomplete))
     with show_working("Looking for what is worth mending"):
         inspection = inspect_tasks(loaded.tasks)
     if json:
@@ -87,33 +46,31 @@ def inspect(
         print_json({**as_document(loaded, inspection), "cost": cost})
         return
     console = output_console()
-    show_inspection(console, loaded, inspection, limit, encoder=encoder)
+    show_inspection(console, loaded, inspection, limit, encoder=chosen.encoder)
     if estimate is not None:
         found = estimate(loaded.tasks)
         say(console, "\n" + (found if isinstance(found, str) else found.describe()))
 
 
-def make_estimator(
-    encoder: str, vectors: Path | None, pairs: str, workers: int, seed: int
-) -> Callable[[TaskSet], CostEstimate | str]:
-    """Check the options of measuring, and give what estimates its cost, or says why it cannot."""
+def make_estimator(chosen: MeasureSettings, execution: Execution) -> Callable[[TaskSet], CostEstimate | str]:
+    """Return what estimates the cost of measuring, or says why it cannot."""
     # Late, so that --help and --no-cost do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
-    from robusttc.transfer import estimate_cost, parse_pairs
+    from robusttc.transfer import estimate_cost
 
-    chosen, number = make_encoder(encoder, vectors=vectors), parse_pairs(pairs)
+    encoder = make_encoder(chosen.encoder, vectors=chosen.vectors)
 
     def estimate(tasks: TaskSet) -> CostEstimate | str:
         try:
             with show_working("Estimating the cost of measuring transfer"):
                 return estimate_cost(
                     tasks,
-                    encoder=chosen,
-                    pairs=number,
+                    encoder=encoder,
+                    pairs=chosen.pairs,
                     stop=StopRule(),
-                    n_workers=workers,
-                    random_state=seed,
+                    n_workers=execution.workers,
+                    random_state=chosen.seed,
                 )
         except WordVectorsError:
             raise

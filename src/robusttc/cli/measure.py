@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from robusttc.cli.console import error_console, output_console, show_working
 from robusttc.cli.inspection_view import say
-from robusttc.cli.measuring_options import (
-    DeviceName,
-    EncoderName,
-    ModelName,
-    PairNumber,
-    VectorsFile,
-    Workers,
-)
+from robusttc.cli.options import TasksPath, with_settings
 from robusttc.cli.progress_view import show_progress
-from robusttc.cli.reading import (
-    AllowIncomplete,
-    Delimiter,
-    Encoding,
-    LabelColumn,
-    Seed,
-    Shares,
-    SkipBadRows,
-    SplitColumn,
-    SplitValues,
-    TaskColumn,
-    TasksPath,
-    TextColumn,
-    parse_shares,
-    parse_split_values,
-    read_aloud,
-)
+from robusttc.cli.reading import AllowIncomplete, read_aloud
 from robusttc.cli.reliability_view import show_reliability
-from robusttc.data import ReadOptions
-from robusttc.encoders import DEFAULT_ENCODER
 from robusttc.errors import UsageError, quote
 from robusttc.formatting import command_line
+from robusttc.run.settings import Execution, MeasureSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.transfer import TransferScores
@@ -47,18 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["measure"]
 
 
+@with_settings(MeasureSettings, Execution, leave_out=["executor"])
 def measure(
     tasks: TasksPath,
     out: Annotated[Path, typer.Option(metavar="SCORES.csv", help="The file that gets the scores.")],
-    encoder: EncoderName = DEFAULT_ENCODER,
-    vectors: VectorsFile = None,
-    model: ModelName = None,
-    pairs: PairNumber = "auto",
-    kind: Annotated[
-        str, typer.Option(help="What is measured: log_likelihood, brier, accuracy or overlap.")
-    ] = "log_likelihood",
-    workers: Workers = 1,
-    device: DeviceName = "auto",
+    given: dict[str, Any],
     extend: Annotated[
         Path | None,
         typer.Option(
@@ -67,83 +36,45 @@ def measure(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    split_column: SplitColumn = None,
-    task_column: TaskColumn = None,
-    split_value: SplitValues = None,
-    shares: Shares = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    skip_bad_rows: SkipBadRows = False,
     allow_incomplete: AllowIncomplete = False,
-    seed: Seed = 0,
 ) -> None:
     """Measure transfer between tasks, and write the scores for `robusttc cluster`.
 
     The cost is estimated first. Rows of test are never looked at.
     """
     check_place(out, extend=extend, force=force)
-    options = ReadOptions(
-        text_column=text_column,
-        label_column=label_column,
-        split_column=split_column,
-        task_column=task_column,
-        split_values=parse_split_values(split_value),
-        shares=parse_shares(shares),
-        delimiter=delimiter,
-        encoding=encoding,
-        skip_bad_rows=skip_bad_rows,
-        allow_incomplete=allow_incomplete,
-        seed=seed,
-    )
+    chosen, execution = read_settings(MeasureSettings, environment={}, options=given)
     # Late, so that the other commands do not wait for SciPy and torch.
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
-    from robusttc.params import Integer, check_param
     from robusttc.transfer import (
         TransferSettings,
         count_entries,
         estimate_cost,
         measure_transfer,
-        parse_pairs,
         read_scores,
     )
 
-    settings = TransferSettings(kind=kind)
-    chosen_pairs = parse_pairs(pairs)
-    check_param("workers", workers, Integer(1))
     rule = StopRule()
-    chosen = make_encoder(encoder, vectors=vectors, model=model, device=device)
-    loaded = read_aloud(tasks, options).tasks
+    encoder = make_encoder(chosen.encoder, vectors=chosen.vectors, model=chosen.model, device=chosen.device)
+    loaded = read_aloud(tasks, chosen.read_options(allow_incomplete=allow_incomplete)).tasks
     measured = None if extend is None else read_scores(extend)
+    options: dict[str, Any] = {
+        "encoder": encoder,
+        "pairs": chosen.pairs,
+        "settings": TransferSettings(kind=chosen.kind),
+        "measured": measured,
+        "stop": rule,
+        "n_workers": execution.workers,
+        "device": chosen.device,
+        "random_state": chosen.seed,
+    }
     try:
         with show_working("Estimating the cost"):
-            cost = estimate_cost(
-                loaded,
-                encoder=chosen,
-                pairs=chosen_pairs,
-                settings=settings,
-                measured=measured,
-                stop=rule,
-                n_workers=workers,
-                device=device,
-                random_state=seed,
-            )
+            cost = estimate_cost(loaded, **options)
         say(error_console(), cost.describe())
         with show_progress() as progress:
-            scores = measure_transfer(
-                loaded,
-                encoder=chosen,
-                pairs=chosen_pairs,
-                settings=settings,
-                measured=measured,
-                stop=rule,
-                n_workers=workers,
-                device=device,
-                random_state=seed,
-                progress=progress,
-            )
+            scores = measure_transfer(loaded, **options, progress=progress)
     except KeyboardInterrupt:
         say(error_console(), "Stopped: no scores were written. Sentence vectors made so far are kept.")
         raise
@@ -151,7 +82,7 @@ def measure(
     console = output_console()
     new = "" if measured is None else f", {len(scores) - len(measured):,} of them new"
     say(console, f"{len(scores):,} scores between {scores.n_tasks:,} tasks in {out}{new}.")
-    stopped = rule.summary(len(scores), count_entries(len(loaded), chosen_pairs))
+    stopped = rule.summary(len(scores), count_entries(len(loaded), chosen.pairs))
     if stopped is not None:
         say(console, f"{stopped['sentence']} --pairs all --extend measures the rest.")
     show_reliability(console, scores)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robusttc.cli.console import print_json
-from robusttc.cli.run_options import DeviceOfModels, RunFolder
+from robusttc.cli.options import DeviceOption, RunFolder
 from robusttc.data import TABLE_ENDINGS, ProblemList, ending_of, normalise_name, open_tables
 from robusttc.errors import DataError, Problem, quote
 
@@ -43,7 +43,7 @@ def predict(
             metavar="P", help="Give no label where the highest probability is below this one, from 0 to 1."
         ),
     ] = None,
-    device: DeviceOfModels = "auto",
+    device: DeviceOption = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print a line a text: its label, the probability, and how likely it is that no label fits.

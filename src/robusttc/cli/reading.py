@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,29 +12,12 @@ from typing import Annotated
 import typer
 
 from robusttc.cli.console import error_console, show_working, without_controls
-from robusttc.data import SHARES, LoadedTasks, ReadOptions, Task, read_examples, read_tasks
-from robusttc.errors import TaskFilesError, UsageError, quote
+from robusttc.data import LoadedTasks, ReadOptions, Task, read_examples, read_tasks
+from robusttc.errors import TaskFilesError
 from robusttc.formatting import count
 from robusttc.random import run_seed
 
-__all__ = [
-    "AllowIncomplete",
-    "Delimiter",
-    "Encoding",
-    "LabelColumn",
-    "Seed",
-    "Shares",
-    "SkipBadRows",
-    "SplitColumn",
-    "SplitValues",
-    "TaskColumn",
-    "TasksPath",
-    "TextColumn",
-    "parse_shares",
-    "parse_split_values",
-    "read_aloud",
-    "read_examples_aloud",
-]
+__all__ = ["AllowIncomplete", "Seed", "read_aloud", "read_examples_aloud"]
 
 MAX_IGNORED = 5
 SPLIT_VALUE = re.compile(r"split_values=\{('[^']*'|\"[^\"]*\"): '?([^'}]*)'?\}")
@@ -43,46 +26,6 @@ PARAMETER = re.compile(
     r"\b(?:=(?:True|('[^']*'|\"[^\"]*\"|\.\.\.)))?"
 )
 
-TasksPath = Annotated[
-    Path, typer.Argument(metavar="TASKS", help="A folder of task files, or one file with a task column.")
-]
-TextColumn = Annotated[
-    str | None, typer.Option(help="The column of the text.  [default: text, or a usual name]")
-]
-LabelColumn = Annotated[
-    str | None, typer.Option(help="The column of the label.  [default: label, or a usual name]")
-]
-SplitColumn = Annotated[
-    str | None, typer.Option(help="The column that has the split.  [default: split, if there is one]")
-]
-TaskColumn = Annotated[
-    str | None, typer.Option(help="The column that names the task.  [default: task, if there is one]")
-]
-SplitValues = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--split-value",
-        metavar="VALUE[=MEANING]",
-        help="A further value of the split column: VALUE=train (or valid, test) says what it means, VALUE "
-        "alone keeps its rows as a split of that name. Can be given several times.",
-    ),
-]
-Shares = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TRAIN,VALID,TEST",
-        help="The shares of the splits where files have none.  [default: 0.64,0.16,0.2]",
-    ),
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="The delimiter of CSV files.  [default: found from the header]")
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="The encoding of text files.  [default: UTF-8, or UTF-16]")
-]
-SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Leave out bad rows, and say how many, in place of stopping.")
-]
 AllowIncomplete = Annotated[
     bool,
     typer.Option(
@@ -90,30 +33,6 @@ AllowIncomplete = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.")]
-
-
-def parse_split_values(given: Sequence[str] | None) -> dict[str, str]:
-    """Turn ``VALUE=MEANING`` and ``VALUE`` into a mapping."""
-    meanings: dict[str, str] = {}
-    for entry in given or ():
-        value, equals, meaning = entry.rpartition("=")
-        value, meaning = (value, meaning) if equals else (entry, entry)
-        if not value or not meaning:
-            raise UsageError(
-                "--split-value cannot be read", got=quote(entry), expected="VALUE or VALUE=MEANING"
-            )
-        meanings[value] = meaning
-    return meanings
-
-
-def parse_shares(given: str | None) -> tuple[float, ...]:
-    """Turn ``0.8,0.1,0.1`` into shares; `ReadOptions` checks them."""
-    try:
-        return SHARES if given is None else tuple(float(share) for share in given.split(","))
-    except ValueError:
-        raise UsageError(
-            "--shares cannot be read", got=quote(given), expected="three numbers, such as 0.8,0.1,0.1"
-        ) from None
 
 
 def read_aloud(path: Path, options: ReadOptions, *, quiet: bool = False) -> LoadedTasks:

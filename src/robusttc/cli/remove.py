@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from robusttc.cli import fit_options as given
 from robusttc.cli.console import error_console, output_console, print_json
 from robusttc.cli.inspection_view import say
-from robusttc.cli.run_options import RunFolder
+from robusttc.cli.options import JsonOption, QuietOption, RunFolder, with_settings
 from robusttc.cli.run_progress import show_stages
 from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError
 from robusttc.formatting import command_line
+from robusttc.run.settings import Execution, read_settings
 
 if TYPE_CHECKING:
     from robusttc.run.later.influence import Influence
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["remove"]
 
 
+@with_settings(Execution)
 def remove(
     run: RunFolder,
+    given: dict[str, Any],
     task: Annotated[
         list[str],
         typer.Option("--task", metavar="NAME", help="A task to remove; can be given several times."),
@@ -33,10 +35,8 @@ def remove(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask before models are trained again; scripts need it.")
     ] = False,
-    workers: given.WorkerNumber = None,
-    executor: given.ExecutorName = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> int:
     """Remove tasks from a finished run: their texts, models and scores go, and only the history names them.
 
@@ -45,10 +45,9 @@ def remove(
     """
     # Late, so that the other commands do not wait for SciPy.
     from robusttc.jobs import Stopped
-    from robusttc.run.configuration_layers import read_configuration
     from robusttc.run.later.removing import plan_removal, remove_tasks
 
-    _, execution = read_configuration(file=None, options={"workers": workers, "executor": executor})
+    execution, _ = read_settings(Execution, options=given)
     influence = plan_removal(run, task)
     if influence.retrains:
         if not quiet and not json:

@@ -9,8 +9,8 @@ import typer
 
 from robusttc.cli.console import error_console, output_console, print_json
 from robusttc.cli.inspection_view import say
+from robusttc.cli.options import RunFolder
 from robusttc.cli.progress_view import show_progress
-from robusttc.cli.run_options import RunFolder
 from robusttc.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from robusttc.encoders import make_encoder
 from robusttc.errors import StoreError
 from robusttc.jobs import Stopped
 from robusttc.progress import Progress, ProgressEvent
-from robusttc.run.configuration import Execution, FitConfiguration
 from robusttc.run.creation import DATABASE
 from robusttc.run.identity import Identity, hash_task
 from robusttc.run.later.history import refuse_later
@@ -22,6 +21,7 @@ from robusttc.run.learnable import sort_tasks
 from robusttc.run.manifest import check_manifest, write_manifest
 from robusttc.run.outputs import write_outputs
 from robusttc.run.places import remove_half_saved
+from robusttc.run.settings import Execution, FitSettings
 from robusttc.run.stages import ENTANGLED, Stages
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
@@ -63,7 +63,7 @@ class FitResult:
 def fit_run(
     folder: str | os.PathLike[str],
     tasks: TaskSet,
-    configuration: FitConfiguration,
+    configuration: FitSettings,
     *,
     execution: Execution | None = None,
     retry: bool = False,
@@ -114,7 +114,7 @@ def fit_run(
         elif (done := find_finished(store)) is not None:
             return FitResult(place, done, was_finished=True)
         store.set_value(FINISHED, False)
-        store.set_value("configuration", configuration.as_facts())
+        store.set_value("configuration", configuration.to_dict())
         for name, why in found.set_aside.items():
             store.quarantine("read", f"read/{name}", why, [name])
         with make_runner(store, execution or Execution(), stop=is_stopped) as runner:
@@ -164,9 +164,9 @@ def release(store: RunStore) -> None:
     store.release_quarantined()
 
 
-def make_identity(tasks: TaskSet, configuration: FitConfiguration) -> Identity:
+def make_identity(tasks: TaskSet, configuration: FitSettings) -> Identity:
     """Give what a run of these tasks is a run of."""
-    facts = configuration.as_facts()
+    facts = configuration.to_dict()
     # What is in the files counts, not where they are.
     paths = {name: facts.pop(name) for name in ("vectors", "model")}
     files = make_encoder(configuration.encoder, device="cpu", **paths).fingerprint

@@ -14,7 +14,7 @@ from robusttc.clustering import RobustTaskClustering
 from robusttc.errors import DoubtWarning
 from robusttc.jobs import Job, Result, Runner
 from robusttc.progress import Progress
-from robusttc.run.configuration import FitConfiguration
+from robusttc.run.settings import FitSettings
 from robusttc.run.similarity import Similarity, similarity_of
 from robusttc.transfer import TransferScores
 
@@ -67,7 +67,7 @@ class Groups:
 
 def find_groups(
     scores: TransferScores,
-    configuration: FitConfiguration,
+    configuration: FitSettings,
     *,
     task_features: NDArray[np.float64] | None = None,
     runner: Runner,
@@ -82,7 +82,7 @@ def find_groups(
     >>> from robusttc.clustering import make_planted_scores
     >>> from robusttc.jobs import Runner
     >>> scores = make_planted_scores([f"task {i}" for i in range(24)], np.arange(24) % 2, random_state=0)
-    >>> find_groups(scores, FitConfiguration(), runner=Runner()).n_clusters
+    >>> find_groups(scores, FitSettings(), runner=Runner()).n_clusters
     2
     """
     argument = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from robusttc.data import TaskSet
 from robusttc.errors import DataError, UsageError
 from robusttc.multitask import check_learnable
-from robusttc.run.configuration import FitConfiguration
+from robusttc.run.settings import FitSettings
 from robusttc.transfer import choose_pairs
 
 __all__ = ["Learnable", "sort_tasks"]
@@ -29,7 +29,7 @@ class Learnable:
     set_aside: dict[str, str]
 
 
-def sort_tasks(tasks: TaskSet, configuration: FitConfiguration) -> Learnable:
+def sort_tasks(tasks: TaskSet, configuration: FitSettings) -> Learnable:
     """Part tasks into those that can be learned and the others; the private ones are marked.
 
     Raises
@@ -45,7 +45,7 @@ def sort_tasks(tasks: TaskSet, configuration: FitConfiguration) -> Learnable:
     --------
     >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("b", ["hi", "bye"], ["x", "y"]), Task("a", ["hi"], ["x"])])
-    >>> found = sort_tasks(tasks, FitConfiguration())
+    >>> found = sort_tasks(tasks, FitSettings())
     >>> found.tasks.names, found.set_aside["a"].partition(";")[0]
     (('b',), "task 'a': the task cannot be learned")
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from robusttc.data import TaskSet
-from robusttc.run.configuration import FitConfiguration
+from robusttc.run.settings import FitSettings
 
 __all__ = ["estimate_learning"]
 
@@ -26,15 +26,15 @@ TASKS_A_CLUSTER = 25
 EVALUATION = 2.0
 
 
-def estimate_learning(tasks: TaskSet, configuration: FitConfiguration, *, n_workers: int = 1) -> float:
+def estimate_learning(tasks: TaskSet, configuration: FitSettings, *, n_workers: int = 1) -> float:
     """Give the seconds that multi-task and few-shot learning will take, to a factor of two or three.
 
     Examples
     --------
     >>> from robusttc.data import Task
     >>> tasks = TaskSet(Task(name, ["hi", "bye"] * 50, ["x", "y"] * 50) for name in "abcdef")
-    >>> quick = estimate_learning(tasks, FitConfiguration(), n_workers=2)
-    >>> estimate_learning(tasks, FitConfiguration()) == 2 * quick
+    >>> quick = estimate_learning(tasks, FitSettings(), n_workers=2)
+    >>> estimate_learning(tasks, FitSettings()) == 2 * quick
     True
     """
     shareable = tasks.shareable()

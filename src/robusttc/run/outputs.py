@@ -10,10 +10,10 @@ from typing import Any
 
 from robusttc.data import TaskSet
 from robusttc.files import explain_disk_errors, write_file
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.learnable import Learnable
 from robusttc.run.places import CLUSTERS, SCORES, SUMMARY
+from robusttc.run.settings import FitSettings
 from robusttc.run.similarity import write_similarity
 from robusttc.run.stages import Outcome
 from robusttc.run.store import RunStore
@@ -27,7 +27,7 @@ def write_outputs(
     store: RunStore,
     tasks: TaskSet,
     found: Learnable,
-    configuration: FitConfiguration,
+    configuration: FitSettings,
     outcome: Outcome,
 ) -> dict[str, Any]:
     """Write the files, each whole or not at all, and give the summary."""

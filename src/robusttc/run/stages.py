@@ -28,11 +28,11 @@ from robusttc.models import fine_tune_on_tasks, name_as_text
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.run.comparing import compare_models
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation
 from robusttc.run.grouping import Groups, find_groups
 from robusttc.run.naming import digest_values
 from robusttc.run.places import FEWSHOT, MULTITASK
+from robusttc.run.settings import FitSettings
 from robusttc.run.store import RunStore
 from robusttc.transfer import TransferScores, count_entries, measure_transfer
 
@@ -96,7 +96,7 @@ class Stages:
         folder: Path,
         store: RunStore,
         runner: Runner,
-        configuration: FitConfiguration,
+        configuration: FitSettings,
         *,
         progress: Progress | None = None,
     ) -> None:
@@ -295,13 +295,13 @@ def load_or_remove(load: Callable[[Path], Model], place: Path) -> Model | None:
         return None
 
 
-def tuning(chosen: FitConfiguration) -> Literal["encoder"] | None:
+def tuning(chosen: FitSettings) -> Literal["encoder"] | None:
     """Give what estimators call `tune`."""
     return "encoder" if chosen.tune == "encoder" else None
 
 
 def make_multitask(
-    chosen: FitConfiguration, encoder: Encoder, *, clusters: Literal["auto", "always", "never"] | None = None
+    chosen: FitSettings, encoder: Encoder, *, clusters: Literal["auto", "always", "never"] | None = None
 ) -> ClusterMultiTask:
     """Make the estimator of a configuration; `clusters` replaces that of the configuration."""
     return ClusterMultiTask(

@@ -10,9 +10,9 @@ from typing import Any
 
 from robusttc.data import TaskSet
 from robusttc.errors import StoreError, quote
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation
 from robusttc.run.places import SUMMARY
+from robusttc.run.settings import FitSettings
 from robusttc.run.stages import Outcome
 from robusttc.run.store import RunStore
 from robusttc.version import __version__
@@ -24,7 +24,7 @@ MAX_BYTES = 2**28
 
 
 def make_summary(
-    store: RunStore, tasks: TaskSet, configuration: FitConfiguration, outcome: Outcome
+    store: RunStore, tasks: TaskSet, configuration: FitSettings, outcome: Outcome
 ) -> dict[str, Any]:
     """Put together what a run found, and what it cost.
 
@@ -44,7 +44,7 @@ def make_summary(
         "format": FORMAT,
         "version": VERSION,
         "robusttc": __version__,
-        "configuration": configuration.as_facts(),
+        "configuration": configuration.to_dict(),
         "tasks": {
             "n": len(tasks),
             "n_learned": len(outcome.multitask.task_names_),

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from robusttc.jobs import Outcome, Result, Runner, make_executor
-from robusttc.run.configuration import Execution
 from robusttc.run.records import FinishedUnit
 from robusttc.run.score_rows import COLUMNS, ScoreRows
+from robusttc.run.settings import Execution
 from robusttc.run.store import RunStore
 from robusttc.transfer import STAGE
 

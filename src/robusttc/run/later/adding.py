@@ -14,7 +14,6 @@ from robusttc.data import TaskSet
 from robusttc.errors import UsageError
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
-from robusttc.run.configuration import Execution
 from robusttc.run.fitting import never, stopping
 from robusttc.run.later.addition import Adding, AddResult
 from robusttc.run.later.beginning import begun, pending_of, refuse_unfinished
@@ -24,6 +23,7 @@ from robusttc.run.later.later_outputs import names_added
 from robusttc.run.later.new_tasks import NewTasks, sort_new
 from robusttc.run.later.removal import take_back
 from robusttc.run.manifest import check_manifest
+from robusttc.run.settings import Execution
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
 

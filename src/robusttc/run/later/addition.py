@@ -16,7 +16,6 @@ from robusttc.jobs import Runner
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_models import AddedModels
 from robusttc.run.later.added_tasks import ADDED, AddedTask
@@ -38,6 +37,7 @@ from robusttc.run.later.new_tasks import NewTasks
 from robusttc.run.later.telling import sentence_of_added
 from robusttc.run.naming import digest_values
 from robusttc.run.places import MULTITASK, SCORES
+from robusttc.run.settings import FitSettings
 from robusttc.run.stages import encode_texts, in_stage
 from robusttc.run.store import RunStore
 from robusttc.transfer import TransferScores, read_scores
@@ -102,7 +102,7 @@ class Adding:
         self.runner = runner
         self.progress = in_stage(progress, STAGE)
         self.name = digest_values("add", pending.version, dict(pending.tasks))
-        self.configuration = FitConfiguration(**store.value("configuration"))
+        self.configuration = FitSettings(**store.value("configuration"))
         self.doubts: list[str] = []
 
     def run(self) -> AddResult:

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from robusttc.errors import StoreError
 from robusttc.jobs import Runner
-from robusttc.run.configuration import Execution
 from robusttc.run.fitting import FINISHED
 from robusttc.run.later.changing import CHANGE, Pending
 from robusttc.run.later.history import HISTORY, Change, changes_in
 from robusttc.run.later.later_outputs import forget_before, keep_before, refuse_unreadable
 from robusttc.run.manifest import write_manifest
+from robusttc.run.settings import Execution
 from robusttc.run.store import RunStore
 from robusttc.run.workers import StoredJobs, make_runner
 

@@ -14,11 +14,11 @@ from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
 from robusttc.jobs import Runner
 from robusttc.progress import Progress
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.partners import choose_partners
 from robusttc.run.later.placing import Placement, Placer
 from robusttc.run.places import SIMILARITY
+from robusttc.run.settings import FitSettings
 from robusttc.run.similarity import read_similarity
 from robusttc.transfer import (
     PairChoice,
@@ -70,7 +70,7 @@ def compare_new(
     new: TaskSet,
     known: TransferScores | None,
     partition: Mapping[str, int],
-    configuration: FitConfiguration,
+    configuration: FitSettings,
     encoder: Encoder,
     *,
     runner: Runner,
@@ -155,7 +155,7 @@ def find_likeness(folder: Path, known: TransferScores) -> NDArray[np.float64]:
 
 
 def choose_settings(
-    folder: Path, known: TransferScores, configuration: FitConfiguration, new: TaskSet
+    folder: Path, known: TransferScores, configuration: FitSettings, new: TaskSet
 ) -> tuple[TransferSettings, str | None]:
     """Give how to measure so that scores can be compared with those of the run, or why that cannot be.
 

@@ -15,7 +15,6 @@ from robusttc.jobs import Runner
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_models import AddedModels
@@ -38,6 +37,7 @@ from robusttc.run.later.telling import list_names
 from robusttc.run.manifest import write_manifest
 from robusttc.run.naming import digest_values
 from robusttc.run.places import CLUSTERS, FEWSHOT, MULTITASK, SCORES, SIMILARITY, SUMMARY
+from robusttc.run.settings import FitSettings
 from robusttc.run.similarity import read_similarity, write_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import read_summary
@@ -81,7 +81,7 @@ class Removing:
         self.store, self.folder = store, store.folder
         self.pending, self.names = pending, tuple(sorted(pending.tasks))
         self.runner, self.progress = runner, progress
-        self.configuration = FitConfiguration(**store.value("configuration"))
+        self.configuration = FitSettings(**store.value("configuration"))
 
     def run(self) -> RemoveResult:
         """Do all of it; what is finished is not done again."""

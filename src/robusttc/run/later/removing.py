@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.progress import Progress
 from robusttc.run.adapted import AdaptedModels
-from robusttc.run.configuration import Execution
 from robusttc.run.fitting import never, stopping
 from robusttc.run.later.beginning import begun, pending_of, refuse_unfinished
 from robusttc.run.later.changing import Pending, refuse_other_change
@@ -23,6 +22,7 @@ from robusttc.run.later.later_outputs import read_before
 from robusttc.run.later.removal import RemoveResult, Removing, wipe
 from robusttc.run.later.telling import list_names
 from robusttc.run.manifest import check_manifest
+from robusttc.run.settings import Execution
 from robusttc.run.store import RunStore
 
 __all__ = ["RemoveResult", "plan_removal", "remove_tasks"]

@@ -12,12 +12,12 @@ from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.jobs import Runner
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
-from robusttc.run.configuration import FitConfiguration
 from robusttc.run.evaluation import Evaluation
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_tasks import ADDED
 from robusttc.run.later.joins import Joined, join_all
 from robusttc.run.naming import digest_values
+from robusttc.run.settings import FitSettings
 from robusttc.run.stages import Outcome, Stages
 from robusttc.run.store import RunStore
 from robusttc.run.summary import describe_fewshot, describe_multitask
@@ -76,7 +76,7 @@ class Retrained:
 def retrain(
     store: RunStore,
     runner: Runner,
-    configuration: FitConfiguration,
+    configuration: FitSettings,
     before: Mapping[str, Any],
     partition: Mapping[str, int],
     *,

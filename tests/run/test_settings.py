@@ -9,18 +9,17 @@ import pytest
 from pydantic import ValidationError
 
 from robusttc.errors import UsageError
-from robusttc.run.configuration import Execution, FitConfiguration
-from robusttc.run.configuration_layers import read_configuration
+from robusttc.run.settings import Execution, FitSettings, read_settings
 
 
 def read(
     folder: Path, text: str | None = None, environment: dict[str, str] | None = None, **options: Any
-) -> tuple[FitConfiguration, Execution]:
+) -> tuple[FitSettings, Execution]:
     file = None
     if text is not None:
         file = folder / "fit.yaml"
         file.write_text(text, encoding="utf-8")
-    return read_configuration(file=file, environment=environment or {}, options=options)
+    return read_settings(FitSettings, file=file, environment=environment or {}, options=options)
 
 
 def test_what_is_given_later_goes_before(tmp_path: Path) -> None:
@@ -59,27 +58,27 @@ def test_all_places_know_all_settings(tmp_path: Path) -> None:
 
 
 def test_options_of_reading_are_passed_on() -> None:
-    configuration = FitConfiguration(text_column="utterance", split_values={"a": "test"}, seed=5)
-    options = configuration.read_options
+    configuration = FitSettings(text_column="utterance", split_values={"a": "test"}, seed=5)
+    options = configuration.read_options(allow_incomplete=True)
     assert (options.text_column, options.split_values, options.seed) == ("utterance", {"a": "test"}, 5)
     assert options.allow_incomplete
 
 
 def test_facts_do_not_depend_on_the_order_of_names() -> None:
-    first, second = FitConfiguration(private=("b", "a")), FitConfiguration(private=("a", "b", "a"))
-    assert first.as_facts() == second.as_facts()
+    first, second = FitSettings(private=("b", "a")), FitSettings(private=("a", "b", "a"))
+    assert first.to_dict() == second.to_dict()
 
 
 def test_nothing_can_be_changed_afterwards() -> None:
     with pytest.raises(ValidationError):
-        FitConfiguration().seed = 1
+        FitSettings().seed = 1
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("pear: 3", ["fit.yaml, line 1", "'pear'", "Did you mean 'pairs'?"]),
-        ("\nzzz: 3", ["fit.yaml, line 2", "The settings are encoder"]),
+        ("\nzzz: 3", ["fit.yaml, line 2", "The settings are text_column"]),
         ("seed: 1\nseed: 2", ["fit.yaml, line 2", "twice", "'seed'"]),
         ("split_values: {a: test, a: train}", ["fit.yaml, line 1", "twice", "'a'"]),
         ("seed: -1", ["fit.yaml, line 1", "seed cannot be used", "-1", "whole number from 0"]),
@@ -103,7 +102,7 @@ def test_nothing_can_be_changed_afterwards() -> None:
             "encoder: cnn\nmodel: minilm",
             ["a sentence model is for the encoders sentence, static"],
         ),
-        ("- a", ["no mapping"]),
+        ("- a", ["not a mapping"]),
         ("seed: [", ["this is not YAML", "line "]),
         ("seed: \x01", ["this is not YAML"]),
         ("a: &x 1\nseed: *x", ["alias", "line 2"]),
@@ -156,7 +155,7 @@ def test_a_wrong_option_is_told_by_its_name(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read; got No such file"):
-        read_configuration(file=tmp_path / "no.yaml", environment={})
+        read_settings(FitSettings, file=tmp_path / "no.yaml", environment={})
     (tmp_path / "latin.yaml").write_bytes(b"model: \xe9t\xe9")
     with pytest.raises(UsageError, match="not UTF-8"):
-        read_configuration(file=tmp_path / "latin.yaml", environment={})
+        read_settings(FitSettings, file=tmp_path / "latin.yaml", environment={})
