@@ -18,7 +18,7 @@ from robusttc.cli.inspect import inspect as inspect_command
 from robusttc.cli.measure import measure as measure_command
 from robusttc.encoders import DEFAULT_ENCODER, ENCODER_NAMES, make_encoder, multilingual
 from robusttc.models import fine_tune_on_tasks
-from robusttc.run.configuration import FitConfiguration
+from robusttc.run.settings import FitSettings
 from robusttc.transfer import estimate_cost
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 def test_every_door_has_the_same_default(door: Callable[..., Any]) -> None:
     assert inspect.signature(door).parameters["encoder"].default == DEFAULT_ENCODER
     assert DEFAULT_ENCODER in ENCODER_NAMES
-    assert FitConfiguration().encoder == DEFAULT_ENCODER
+    assert FitSettings().encoder == DEFAULT_ENCODER
 
 
 def defaults_in(tree: ast.AST) -> Iterator[ast.expr]:
@@ -77,7 +77,7 @@ def test_the_sentence_encoder_of_a_pair_is_tuned(monkeypatch: pytest.MonkeyPatch
     tasks = rtc.TaskSet([rtc.Task("a", ["hi", "bye"], ["x", "y"])])
     pair = make_encoder("both")
     assert fine_tune_on_tasks(pair, tasks, seed=0) is pair.parts[0]
-    assert FitConfiguration(encoder="both", tune="encoder").tune == "encoder"
+    assert FitSettings(encoder="both", tune="encoder").tune == "encoder"
     with pytest.raises(rtc.UsageError, match=r"only a sentence encoder can be tuned.*'sentence' or 'both'"):
         fine_tune_on_tasks(make_encoder("multilingual"), tasks, seed=0)
 

@@ -205,3 +205,15 @@ def test_odd_encodings_read_or_refuse(tmp_path: Path, encoding: str) -> None:
         (tmp_path / "acme.csv").write_bytes(content)
         with contextlib.suppress(TaskFilesError):
             load_tasks(tmp_path, encoding=encoding)
+
+
+def test_a_task_knows_whether_its_splits_were_drawn(tmp_path: Path) -> None:
+    rows = "".join(f"text {number},{'ab'[number % 2]}\n" for number in range(20))
+    (tmp_path / "drawn.csv").write_text(f"text,label\n{rows}")
+    given = "".join(f"{line},train\n" for line in rows.splitlines())
+    (tmp_path / "given.csv").write_text(f"text,label,split\n{given}")
+    tasks = load_tasks(tmp_path)
+    assert {task.name: task.splits_drawn for task in tasks} == {"drawn": True, "given": False}
+    drawn = tasks["drawn"]
+    assert all(made.splits_drawn for made in (drawn.take([0, 1]), drawn.with_sharing(False)))
+    assert not drawn.with_splits(["train"] * 20).splits_drawn

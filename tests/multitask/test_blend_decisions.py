@@ -119,7 +119,9 @@ def test_lists_arrays_and_iterators_give_the_same_probabilities() -> None:
 
 def test_seen_texts_are_those_of_other_tasks() -> None:
     tasks = TaskSet([Task("a", ["hi", "only mine"], ["x", "y"]), Task("b", ["Hi!", "hers"], ["x", "y"])])
-    found = SeenTexts.of(tasks, ["train"]).find("a", ["HI", "only mine", "hers"])
+    found = SeenTexts.of(tasks, {task.name: task.rows("train") for task in tasks}).find(
+        "a", ["HI", "only mine", "hers"]
+    )
     assert found.tolist() == [True, False, True]
 
 

@@ -366,14 +366,51 @@ def test_rows_are_refitted_as_asked() -> None:
     # Rows in test are never used to decide, also where they are learned from in the end.
     assert sorted(rows["valid"]) == sorted(rows["all"]) == task.rows("train", "valid").tolist()
     assert models["all"].weights_ == models["valid"].weights_
-    assert models["valid"].evaluation_ == {}
+    assert models["valid"].agreement_ is None
+    agreement = models["all"].agreement_
+    assert agreement is not None
+    assert 0.5 < agreement.mean <= 1
     evaluated = models["all"].evaluation_["task-00"]
+    # The same models were evaluated, before the rows in test were learned from.
+    for kind, right in models["valid"].evaluation_["task-00"].right.items():
+        assert np.array_equal(evaluated.right[kind], right)
     assert evaluated.rows.tolist() == task.rows("test").tolist()
     predicted = models["valid"].predict("task-00", planted.features["task-00"][evaluated.rows])
     assert np.array_equal(evaluated.right["served"], predicted == task.labels[evaluated.rows])
     accuracy = {refit: mean_test_accuracy(model, planted) for refit, model in models.items()}
     assert accuracy["valid"] > accuracy["train"] - 0.02
     assert accuracy["all"] > accuracy["valid"]
+
+
+def test_all_rows_are_learned_from_where_the_splits_were_drawn() -> None:
+    planted = make_planted_vectors(6, 1, seed=0)
+    names = planted.tasks.names
+    given = planted.tasks
+    drawn = TaskSet(
+        Task(
+            task.name,
+            task.texts,
+            task.labels.tolist(),
+            task.splits.tolist(),
+            splits_drawn=task.name == names[0],
+        )
+        for task in given
+    )
+    options: dict[str, Any] = {"cluster_models": "never", "settings": QUICK.replace(epochs=5)}
+    with_given = fit(planted, refit="auto", **options)
+    assert with_given.agreement_ is None
+    model = ClusterMultiTask(planted.encoder, random_state=0, **options).fit(drawn, progress=False)
+    everything = fit(planted, refit="all", **options)
+    features = planted.features[names[0]]
+
+    def own(model: ClusterMultiTask, name: str) -> Any:
+        inputs, _ = model.predictor_.read(name, features)
+        return model.predictor_.component("own", name, inputs)
+
+    assert np.array_equal(own(model, names[0]), own(everything, names[0]))
+    assert not np.array_equal(own(model, names[0]), own(with_given, names[0]))
+    assert np.array_equal(own(model, names[1]), own(with_given, names[1]))
+    assert model.agreement_ is not None
 
 
 def test_the_fitted_estimator_keeps_no_training_inputs() -> None:

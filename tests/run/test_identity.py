@@ -93,6 +93,7 @@ def test_the_hash_of_a_task_is_over_all_that_counts() -> None:
         Task("a", ["x", "y"], ["p", "q"], ["train", "test"]),
         Task("a", ["x", "y"], ["p", "q"], ["train", "valid"], may_share=False),
         Task("a", ["y", "x"], ["q", "p"], ["valid", "train"]),
+        Task("a", ["x", "y"], ["p", "q"], ["train", "valid"], splits_drawn=True),
     ]
-    assert len({hash_task(each) for each in [task, *others]}) == 6
+    assert len({hash_task(each) for each in [task, *others]}) == 7
     assert hash_task(task) == hash_task(Task("a", ["x", "y"], ["p", "q"], ["train", "valid"]))

@@ -25,18 +25,22 @@ ROWS = st.lists(st.tuples(TEXTS, NAMES, st.sampled_from(["train", "valid", "test
 
 
 @settings(max_examples=30, deadline=None)
-@given(name=NAMES, rows=ROWS, may_share=st.booleans())
+@given(name=NAMES, rows=ROWS, may_share=st.booleans(), drawn=st.booleans())
 def test_any_task_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, name: str, rows: list[tuple[str, str, str]], may_share: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    rows: list[tuple[str, str, str]],
+    may_share: bool,
+    drawn: bool,
 ) -> None:
     columns = map(list, zip(*rows, strict=True))
-    task = Task(name, *columns, other_splits=["old"], may_share=may_share)
+    task = Task(name, *columns, other_splits=["old"], may_share=may_share, splits_drawn=drawn)
     kept = KeptTasks(tmp_path_factory.mktemp("run"))
     kept.write([task])
     assert kept.names() == [name]
     found = kept.read([name])[name]
     assert found == task
-    assert found.may_share is may_share
+    assert (found.may_share, found.splits_drawn) == (may_share, drawn)
 
 
 def test_a_task_is_written_once_and_replaced_by_its_name(tmp_path: Path) -> None:

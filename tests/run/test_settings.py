@@ -150,7 +150,7 @@ def test_a_misspelt_variable_is_told(tmp_path: Path) -> None:
 
 def test_a_wrong_option_is_told_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="option --split-value: split_values cannot be used"):
-        read(tmp_path, split_values=["a"])
+        read(tmp_path, split_values=["=train"])
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

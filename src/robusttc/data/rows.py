@@ -54,13 +54,15 @@ class TaskRows:
         label_codes = sorted_code[np.asarray(self.label_codes, dtype=np.int32)]
         split_codes = np.array(self.split_codes, dtype=np.int8)
         kept = np.flatnonzero(split_codes != NO_SPLIT)
-        if not len(kept):
+        is_drawn = not len(kept)
+        if is_drawn:
             kept = np.arange(len(self.texts))
             labels = [names[code] for code in label_codes.tolist()]
             splits = split_rows(self.name, self.texts, labels, options.seed, options.shares)
             split_codes = np.array([SPLITS.index(split) for split in splits], dtype=np.int8)
         columns = (self.texts, names, label_codes, options.split_names, split_codes)
-        task = Task.from_codes(self.name, *columns, may_share=self.may_share is not False)
+        may_share = self.may_share is not False
+        task = Task.from_codes(self.name, *columns, may_share=may_share, splits_drawn=is_drawn)
         if len(kept) < len(task):
             task = task.take(kept)
             for row in np.flatnonzero(split_codes == NO_SPLIT).tolist():

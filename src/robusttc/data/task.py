@@ -66,6 +66,9 @@ class Task:
     may_share
         Whether other tasks may learn from this one. With False its texts and labels stay out of every model,
         weight and threshold that serves another task; it is then served by a model of its own.
+    splits_drawn
+        Whether the splits were drawn when the task was read, because its file has none. Models that serve may
+        then be trained on all rows in the end; test rows that somebody set aside are never trained on.
 
     Raises
     ------
@@ -86,6 +89,7 @@ class Task:
     split_names: tuple[str, ...]
     split_codes: NDArray[np.int8]
     may_share: bool
+    splits_drawn: bool = False
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class Task:
         *,
         other_splits: Sequence[str] = (),
         may_share: bool = True,
+        splits_drawn: bool = False,
     ) -> None:
         if problem := name_problem(name, "task name"):
             raise DataError(problem, got=quote(name), expected="one line of text")
@@ -112,7 +117,8 @@ class Task:
         label_names = tuple(sorted(set(columns["labels"])))
         code_of = {label: code for code, label in enumerate(label_names)}
         label_codes = np.array([code_of[label] for label in columns["labels"]], dtype=np.int32)
-        self._fill(name, columns["texts"], label_names, label_codes, split_names, split_codes, may_share)
+        values = (label_names, label_codes, split_names, split_codes, may_share, splits_drawn)
+        self._fill(name, columns["texts"], *values)
 
     @classmethod
     def from_codes(
@@ -124,18 +130,20 @@ class Task:
         split_names: tuple[str, ...],
         split_codes: NDArray[np.int8],
         may_share: bool = True,
+        splits_drawn: bool = False,
     ) -> Task:
         """Return a task of columns that are already checked and encoded; `label_names` must be sorted."""
         task = cls.__new__(cls)
-        task._fill(name, texts, label_names, label_codes, split_names, split_codes, may_share)
+        values = (label_names, label_codes, split_names, split_codes, may_share, splits_drawn)
+        task._fill(name, texts, *values)
         return task
 
     def _fill(self, name: str, texts: Iterable[str], *values: Any) -> None:
         for field, value in zip(fields(self), (name, tuple(texts), *values), strict=True):
             object.__setattr__(self, field.name, value)
         # A word such as "no" would pass for True, and texts would end up where they must not.
-        if not isinstance(values[-1], bool):
-            got, where = quote(values[-1]), f"task {quote(name)}"
+        if not isinstance(self.may_share, bool):
+            got, where = quote(self.may_share), f"task {quote(name)}"
             raise DataError("may_share is not a boolean", where=where, got=got, expected="True or False")
         self.label_codes.flags.writeable = self.split_codes.flags.writeable = False
 

@@ -24,7 +24,7 @@ from robusttc.multitask.new_tasks import (
 from robusttc.multitask.predictor import Predictor, SingleTaskModel, fit_own, uniform_model
 from robusttc.multitask.settings import PAPER, MultiTaskSettings, default_settings
 from robusttc.multitask.training import TrainingData, check_learnable, clusters_to_train, prepare_tasks
-from robusttc.multitask.validation import HeldOutRows, assess_multitask, deal_folds
+from robusttc.multitask.validation import HeldOutRows, assess_multitask, deal_folds, find_right
 
 __all__ = [
     "ADD_STAGE",
@@ -50,6 +50,7 @@ __all__ = [
     "clusters_to_train",
     "deal_folds",
     "default_settings",
+    "find_right",
     "find_sources",
     "finish_task",
     "fit_own",

@@ -121,7 +121,8 @@ class SeenTexts:
     --------
     >>> from robusttc.data import Task
     >>> tasks = TaskSet([Task("a", ["Hi!", "my card"], ["x", "y"]), Task("b", ["hi", "my trip"], ["x", "y"])])
-    >>> SeenTexts.of(tasks, ["train"]).find("a", ["HI", "my card", "my trip"]).tolist()
+    >>> rows = {task.name: task.rows("train") for task in tasks}
+    >>> SeenTexts.of(tasks, rows).find("a", ["HI", "my card", "my trip"]).tolist()
     [True, False, True]
     """
 
@@ -130,13 +131,13 @@ class SeenTexts:
     owners: NDArray[np.int32]  # the place in `names` of the only task that has it, or SEVERAL
 
     @classmethod
-    def of(cls, tasks: TaskSet, splits: Sequence[str]) -> SeenTexts:
-        """Hash the texts of some splits of all tasks."""
+    def of(cls, tasks: TaskSet, rows: Mapping[str, NDArray[np.intp]]) -> SeenTexts:
+        """Hash the texts of some rows of all tasks."""
         names = tuple(sorted(tasks.names))
         owner_of: dict[int, int] = {}
         for place, name in enumerate(names):
             task = tasks[name]
-            for key in set(hash_texts(task.texts_at(task.rows(*splits)))):
+            for key in set(hash_texts(task.texts_at(rows[name]))):
                 owner_of[key] = place if key not in owner_of else SEVERAL
         keys = np.array(sorted(owner_of), dtype=np.uint64)
         return cls(names, keys, np.array([owner_of[int(key)] for key in keys], dtype=np.int32))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from robusttc.data import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.encoders import DEFAULT_ENCODER, Encoder, FeatureEncoder, PairedEncoder, make_encoder
 from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
@@ -52,6 +52,7 @@ from robusttc.multitask.validation import (
     decide,
     evaluate_rows,
     make_folds,
+    measure_agreement,
     predict_held_out,
 )
 from robusttc.params import Choice, Integer, Nothing, check_params
@@ -59,7 +60,7 @@ from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 from robusttc.stats import Estimate
 
-Refit = Literal["train", "valid", "all"]
+Refit = Literal["auto", "train", "valid", "all"]
 
 KIND, VERSION = "robusttc-multitask", 3
 REFIT_SPLITS = {"train": ("train",), "valid": ("train", "valid"), "all": ("train", "valid", "test")}
@@ -67,7 +68,7 @@ CONSTRAINTS = {
     "strategy": (Choice("blend", "paper"),),
     "cluster_models": (Choice("auto", "always", "never"),),
     "tune": (Nothing(), Choice("encoder")),
-    "refit": (Choice(*REFIT_SPLITS),),
+    "refit": (Choice("auto", *REFIT_SPLITS),),
     "n_folds": (Integer(2),),
     "n_random": (Integer(0),),
 }
@@ -96,10 +97,11 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         fine-tuned one has seen all these rows, so decisions are made on the rows in ``valid``; without such
         rows the models count the same.
     refit
-        Which rows the models that serve are trained on. ``train``: those in ``train``. ``valid``: also those
-        in ``valid``. ``all``: also those in ``test``; what is known of the test rows is measured before that
-        by models that have not seen them, and kept in `evaluation_`. ``paper`` needs the rows in ``valid``
-        for early stopping, and is always trained on ``train``.
+        Which rows the models that serve are trained on. ``auto``: all rows of a task whose splits were drawn
+        when it was read, and the rows in ``train`` and ``valid`` of a task that came with splits. ``train``,
+        ``valid``, ``all``: the rows in ``train``, those in ``valid`` too, those in ``test`` too. In any case
+        `evaluation_` is of models that have not seen the test rows. ``paper`` needs the rows in ``valid`` for
+        early stopping, and is always trained on ``train``.
     settings
         How models are trained; None takes what suits the encoder.
     n_folds
@@ -134,7 +136,10 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     held_out_ : dict of HeldOutRows
         Which held-out rows of every task that shares each model predicts right, before any refit.
     evaluation_ : dict of HeldOutRows
-        With ``refit="all"``, the same of the rows in ``test``, else empty.
+        The same of the rows in ``test``, which these models have not seen.
+    agreement_ : Estimate or None
+        Where models were trained once more, with test rows: how often they agree with those that were
+        evaluated, on texts of other tasks.
     temperature_ : dict of float
         What the probabilities of the tasks of each cluster are scaled with.
     epochs_ : dict
@@ -164,7 +169,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         strategy: Literal["blend", "paper"] = "blend",
         cluster_models: Literal["auto", "always", "never"] = "auto",
         tune: Literal["encoder"] | None = None,
-        refit: Refit = "valid",
+        refit: Refit = "auto",
         settings: MultiTaskSettings | None = None,
         n_folds: int = 3,
         n_random: int = 1,
@@ -220,14 +225,13 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         with threadpool_limits(1), TrainingJobs(STAGE, runner, progress=progress) as jobs:
             # Texts become frozen inputs, those of private tasks apart from all others.
             encoder = self._make_encoder(tasks, progress)
-            splits = REFIT_SPLITS["train" if is_paper else self.refit]
+            splits = REFIT_SPLITS["train" if is_paper or self.refit == "train" else "valid"]
             data = prepare_tasks(tasks, encoder, by_name, splits=splits, progress=progress)
             defaults = PAPER if is_paper else default_settings(data.inputs_of(tasks.names[0]))
             self.settings_ = self.settings or defaults
             # Decide on held-out rows what serves, and train it.
             trainer = Trainer(jobs, data, self.settings_, self.seed_)
             train = self._train_paper if is_paper else self._train_blend
-            self.evaluation_: dict[str, HeldOutRows] = {}
             predictor, decision, folds = train(trainer, encoder)
             jobs.finish()
             # Make its probabilities ones to trust, by the same held-out rows.
@@ -243,6 +247,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         data = trainer.data
         folds = make_folds(data.tasks, n_folds=None, splits=("train",), seed=self.seed_)
         predictor = train_paper(trainer, encoder)
+        self.evaluation_, self.agreement_ = evaluate_rows(predictor, data, "test"), None
         weights = CLUSTER_ONLY if predictor.clusters else OWN_ONLY
         serve = bool(predictor.clusters) and data.clusters is not None
         return predictor, Decision(weights, serve, served=predict_held_out(predictor, data, folds)), folds
@@ -255,15 +260,22 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         n_folds = self.n_folds if self.tune is None else None
         folds = make_folds(data.tasks, n_folds=n_folds, splits=splits, seed=self.seed_)
         n_clusters = 0 if self.cluster_models == "never" else len(clusters_to_train(data.clusters))
-        trainer.jobs.total += (2 if self.refit == "all" else 1) * (2 + n_clusters + len(data.private))
-        decision = decide(trainer, folds, cluster_models=self.cluster_models, n_random=self.n_random)
         rows = {task.name: task.rows(*splits) for task in data.tasks}
+        final = {task.name: task.rows(*self._refit_splits(task)) for task in data.tasks}
+        is_refitted = any(len(final[name]) > len(rows[name]) for name in rows)
+        trainer.jobs.total += (2 if is_refitted else 1) * (2 + n_clusters + len(data.private))
+        decision = decide(trainer, folds, cluster_models=self.cluster_models, n_random=self.n_random)
         predictor = train_blend(trainer, encoder, rows, decision.weights)
-        if self.refit == "all":
-            self.evaluation_ = evaluate_rows(predictor, data, "test")
-            rows = {task.name: task.rows(*REFIT_SPLITS["all"]) for task in data.tasks}
-            predictor = train_blend(trainer, encoder, rows, decision.weights, name="all")
+        self.evaluation_, self.agreement_ = evaluate_rows(predictor, data, "test"), None
+        if is_refitted:
+            evaluated, trainer = predictor, dataclasses.replace(trainer, data=data.trained_on(final))
+            predictor = train_blend(trainer, encoder, final, decision.weights, name="all")
+            self.agreement_ = measure_agreement(evaluated, predictor, data, seed=self.seed_)
         return predictor, decision, folds
+
+    def _refit_splits(self, task: Task) -> tuple[str, ...]:
+        """Return the splits that the models of a task which serve are trained on."""
+        return REFIT_SPLITS[("all" if task.splits_drawn else "valid") if self.refit == "auto" else self.refit]
 
     def _check(self, tasks: TaskSet) -> None:
         if not isinstance(tasks, TaskSet):
@@ -396,6 +408,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             "accuracy": {name: one.to_dict() for name, one in self.held_out_accuracy_.items()},
             "held_out": {name: dataclasses.asdict(one) for name, one in self.held_out_.items()},
             "evaluation": {name: dataclasses.asdict(one) for name, one in self.evaluation_.items()},
+            "agreement": None if self.agreement_ is None else self.agreement_.to_dict(),
             "trust": self.trust_.to_dict(),
             "without_validation": self.without_validation_,
         }
@@ -440,6 +453,8 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
                 )
             )
             loaded.evaluation_ = {name: HeldOutRows(**one) for name, one in content["evaluation"].items()}
+            agreement = content["agreement"]
+            loaded.agreement_ = None if agreement is None else Estimate.from_dict(agreement)
             loaded.trust_ = TrustReport.from_dict(content["trust"])
             loaded.without_validation_ = tuple(content["without_validation"])
         return loaded

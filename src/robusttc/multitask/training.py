@@ -87,6 +87,12 @@ class TrainingData:
             return None
         return self.seen.find(name, self.tasks[name].texts_at(rows))
 
+    def trained_on(self, rows: Rows) -> TrainingData:
+        """Return the same tasks for models that are trained on other rows: these texts are the seen ones."""
+        if self.seen is None:
+            return self
+        return replace(self, seen=SeenTexts.of(self.tasks.shareable(), rows))
+
     def prepared_of(self, name: str) -> PreparedTasks:
         """Return what a task was prepared with."""
         prepared = self.private.get(name, self.prepared)
@@ -128,7 +134,8 @@ def prepare_tasks(
     kept = None if clusters is None else {name: clusters[name] for name in shareable.names}
     # Ready-made vectors stand for texts that nobody will bring when predictions are asked for.
     has_texts = prepared is not None and not isinstance(encoder, FeatureEncoder)
-    seen = SeenTexts.of(shareable, splits) if has_texts else None
+    rows = {task.name: task.rows(*splits) for task in shareable}
+    seen = SeenTexts.of(shareable, rows) if has_texts else None
     return TrainingData(tasks, prepared, private, kept, seen)
 
 
@@ -197,7 +204,9 @@ def make_splits(
         inputs = data.inputs_of(names[0])
         rows = {one: data.rows(one, train[one], valid=valid) for one in names}
         if held is None:
-            splits[key] = Split(name if key == WHOLE else "private", inputs, rows)
+            # The name of a private task is that of its split's model; only another training is named.
+            private = "private" if name == WHOLE else f"private {name}"
+            splits[key] = Split(name if key == WHOLE else private, inputs, rows)
         elif items := {one: data.rows(one, held[one]).items for one in names if len(held[one])}:
             splits[f"{key}, {name}"] = Split(name, inputs, rows, items)
     return splits

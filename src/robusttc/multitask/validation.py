@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import Encoder
+from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.errors import DataError, UsageError, quote
 from robusttc.jobs import Runner
 from robusttc.models import (
@@ -62,6 +62,8 @@ HeldOutTables = dict[str, tuple[NDArray[np.float64], Codes]]
 LEAST_CLUSTER_WEIGHT = 0.05
 # Texts from outside that a task is shown.
 MAX_OUTSIDE = 40
+# Texts of other tasks on which two trainings are compared, per task.
+MAX_AGREEMENT = 200
 
 
 def deal_folds(task: Task, n_folds: int, seed: int, *, splits: Sequence[str] = ("train",)) -> Codes:
@@ -382,14 +384,54 @@ def evaluate_rows(predictor: Predictor, data: TrainingData, split: str) -> dict[
     """Return which rows of a split each model of every task predicts right."""
     found = {}
     for task in data.tasks:
-        rows, codes = task.rows(split), task.label_codes[task.rows(split)]
-        inputs = data.take(task.name, rows)
-        tables = {kind: predictor.component(kind, task.name, inputs) for kind in COMPONENTS[:3]}
-        seen = data.find_seen(task.name, rows)
-        tables["served"] = predictor.raw_probabilities(task.name, inputs, seen)
-        right = {kind: table.argmax(axis=1) == codes for kind, table in tables.items() if table is not None}
-        found[task.name] = HeldOutRows(rows, right)
+        rows = task.rows(split)
+        inputs, seen = data.take(task.name, rows), data.find_seen(task.name, rows)
+        found[task.name] = HeldOutRows(rows, find_right(predictor, task, rows, inputs, seen))
     return found
+
+
+def find_right(
+    predictor: Predictor,
+    task: Task,
+    rows: NDArray[np.intp],
+    inputs: FrozenInputs,
+    seen: NDArray[np.bool_] | None,
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which rows ``own``, ``shared`` and ``cluster`` model and what is ``served`` predict right.
+
+    A model that stands in for one that could not be trained, with all labels alike, is left out.
+    """
+    codes = task.label_codes[rows]
+    tables = {kind: predictor.component(kind, task.name, inputs) for kind in COMPONENTS[:3]}
+    known = {kind: table for kind, table in tables.items() if table is not None and not is_uniform(table)}
+    known["served"] = predictor.raw_probabilities(task.name, inputs, seen)
+    return {kind: table.argmax(axis=1) == codes for kind, table in known.items()}
+
+
+def is_uniform(table: NDArray[np.float64]) -> bool:
+    """Return whether all labels are equally probable in all rows, of which there are some."""
+    return len(table) > 0 and not np.ptp(table, axis=1).any()
+
+
+def measure_agreement(
+    first: Predictor, second: Predictor, data: TrainingData, *, seed: int
+) -> Estimate | None:
+    """Return how often two predictors predict the same label, on texts of other tasks; mean over tasks.
+
+    None with fewer than two tasks that may share.
+    """
+    names = data.sharing
+    items = {name: np.unique(data.rows(name, np.arange(len(data.tasks[name]))).items) for name in names}
+    everything = np.unique(np.concatenate([np.zeros(0, np.int64), *items.values()]))
+    shares = []
+    for name in names:
+        others = np.setdiff1d(everything, items[name], assume_unique=True)
+        drawn = numpy_generator(seed, "agreement", [name]).permutation(others)[:MAX_AGREEMENT]
+        if len(drawn):
+            inputs = data.inputs_of(name).take(drawn)
+            tables = [one.raw_probabilities(name, inputs).argmax(axis=1) for one in (first, second)]
+            shares.append(float((tables[0] == tables[1]).mean()))
+    return mean_interval(shares, seed=seed) if shares else None
 
 
 def assess_multitask(

@@ -8,28 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from robusttc.data import Task, TaskSet
-from robusttc.encoders import FrozenInputs
-from robusttc.multitask import Predictor
-from robusttc.progress import Progress, report
 from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval
 
-__all__ = ["KINDS", "Asked", "Evaluation", "TaskFigures", "evaluate_tasks"]
+__all__ = ["KINDS", "Evaluation", "TaskFigures", "judge"]
 
 # The models that are told apart, each compared with the first.
 KINDS = ("own", "shared", "cluster", "served")
-STAGE = "evaluate"
 Hits = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """Whom to ask: models that read texts alike, and which kind of them: one of `KINDS` but the last."""
-
-    serving: Predictor
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,77 +151,14 @@ def within(estimate: Estimate, lowest: float) -> Estimate:
     return Estimate(estimate.mean, max(lowest, estimate.low), min(1.0, estimate.high), estimate.n)
 
 
-def evaluate_tasks(
-    tasks: TaskSet,
-    serving: Predictor,
-    asked: Mapping[str, Asked],
-    *,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Ask all models about the test rows of all tasks.
-
-    Parameters
-    ----------
-    tasks
-        The tasks; those that nothing serves are left out.
-    serving
-        What serves.
-    asked
-        Whom to ask for ``own``, ``shared`` and ``cluster``; a kind that is not there is not judged.
-    progress
-        Told after every task.
-    """
-    judged = [task for task in tasks if task.name in serving.tasks]
-    found: list[TaskFigures] = []
-    report(progress, STAGE, 0, len(judged), "tasks")
-    with threadpool_limits(1):
-        for task in judged:
-            found.append(judge(task, serving, asked))
-            report(progress, STAGE, len(found), len(judged), "tasks", task.name)
-    return Evaluation.of(found)
-
-
-def judge(task: Task, serving: Predictor, asked: Mapping[str, Asked]) -> TaskFigures:
-    """Ask all models about the test rows of one task."""
-    rows = task.rows("test")
-    group = serving.tasks[task.name].cluster
-    if not len(rows):
-        return TaskFigures(task.name, group, 0, None, None, None, None, None)
-    texts, codes = list(task.texts_at(rows)), task.label_codes[rows]
-    inputs, seen = serving.read(task.name, texts)
-    hits: dict[str, Hits | None] = {
-        kind: None if kind not in asked else find_hits(asked[kind], task.name, inputs, codes)
-        for kind in KINDS[:-1]
-    }
-    served = serving.probabilities(task.name, inputs, seen).argmax(axis=1) == codes
-    hits["served"] = served
-    shares = {
-        kind: None if right is None else share_interval(int(right.sum()), len(right))
-        for kind, right in hits.items()
-    }
-    own = hits["own"]
+def judge(task: str, cluster: int, n_rows: int, right: Mapping[str, Hits]) -> TaskFigures:
+    """Return the figures of a task: which of its test rows each kind of model predicts right."""
+    if not n_rows:
+        return TaskFigures(task, cluster, 0, None, None, None, None, None)
+    shares = {kind: share_interval(int(hits.sum()), n_rows) for kind, hits in right.items()}
     gain = None
-    if own is not None:
-        gain = within(mean_interval(served.astype(np.float64) - own.astype(np.float64)), -1.0)
-    return TaskFigures(
-        task.name,
-        group,
-        len(rows),
-        shares["own"],
-        shares["shared"],
-        shares["cluster"],
-        shares["served"],
-        gain,
-    )
-
-
-def find_hits(asked: Asked, name: str, inputs: FrozenInputs, codes: NDArray[Any]) -> Hits | None:
-    """Tell which rows one kind of model predicts right; None where there is no such model of the task."""
-    table = asked.serving.component(asked.kind, name, inputs)
-    if table is None:
-        return None
-    # What stands in for a model that could not be trained has no opinion; its accuracy would be a fiction.
-    if np.ptp(table, axis=1).max() == 0:
-        return None
-    hits: Hits = table.argmax(axis=1) == codes
-    return hits
+    if "own" in right:
+        difference = right["served"].astype(np.float64) - right["own"].astype(np.float64)
+        gain = within(mean_interval(difference), -1.0)
+    own, shared, in_cluster, served = (shares.get(kind) for kind in KINDS)
+    return TaskFigures(task, cluster, n_rows, own, shared, in_cluster, served, gain)

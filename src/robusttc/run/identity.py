@@ -25,7 +25,7 @@ ABSENT = object()
 
 
 def hash_task(task: Task) -> str:
-    """Give the SHA-256 of a task's name, texts, labels, splits, and whether others may learn from it.
+    """Return the SHA-256 of a task's content, and of whether its splits were drawn: models depend on both.
 
     Examples
     --------
@@ -33,7 +33,9 @@ def hash_task(task: Task) -> str:
     >>> hash_task(Task("acme", ["hi"], ["greet"])) == hash_task(Task("acme", ["hi"], ["leave"]))
     False
     """
-    return task.content_hash
+    if not task.splits_drawn:
+        return task.content_hash
+    return hashlib.sha256(f"{task.content_hash}, splits drawn".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from robusttc.run.places import TASKS
 __all__ = ["KeptTasks"]
 
 COLUMNS = ("text", "label", "split")
-NAME, MAY_SHARE = b"robusttc task", b"robusttc may share"
+NAME, MAY_SHARE, DRAWN = b"robusttc task", b"robusttc may share", b"robusttc splits drawn"
 # What pyarrow raises on a damaged file.
 ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, MemoryError)
 
@@ -107,7 +107,8 @@ class KeptTasks:
 def as_parquet(task: Task) -> bytes:
     """Write a task as the bytes of a Parquet file."""
     columns = [task.texts, task.labels.tolist(), task.splits.tolist()]
-    metadata = {NAME: task.name.encode(), MAY_SHARE: b"yes" if task.may_share else b"no"}
+    facts = {MAY_SHARE: task.may_share, DRAWN: task.splits_drawn}
+    metadata = {NAME: task.name.encode(), **{key: b"yes" if is_so else b"no" for key, is_so in facts.items()}}
     schema = pa.schema([(name, pa.large_string()) for name in COLUMNS], metadata=metadata)
     arrays = [pa.array(list(column), pa.large_string()) for column in columns]
     stream = io.BytesIO()
@@ -129,7 +130,7 @@ def read_schema(place: Path) -> pa.Schema:
 def task_name(schema: pa.Schema, place: Path) -> str:
     """Give the name of the task that a file is of."""
     metadata = schema.metadata or {}
-    if NAME not in metadata or MAY_SHARE not in metadata or schema.names != list(COLUMNS):
+    if not {NAME, MAY_SHARE, DRAWN} <= metadata.keys() or schema.names != list(COLUMNS):
         raise_damaged(place, "no task that a run has kept")
     return str(metadata[NAME].decode())
 
@@ -142,8 +143,11 @@ def read_parquet(place: Path) -> Task:
         with pq.ParquetFile(place, page_checksum_verification=True) as file:
             columns = [column.to_pylist() for column in file.read(use_threads=False).columns]
         texts, labels, splits = columns
-        may_share = schema.metadata[MAY_SHARE] == b"yes"
-        return Task(name, texts, labels, splits, other_splits=sorted({*splits}), may_share=may_share)
+        facts = {
+            "may_share": schema.metadata[MAY_SHARE] == b"yes",
+            "splits_drawn": schema.metadata[DRAWN] == b"yes",
+        }
+        return Task(name, texts, labels, splits, other_splits=sorted({*splits}), **facts)
     except (*ARROW_ERRORS, DataError) as error:
         raise_damaged(place, str(error) or type(error).__name__)
 

@@ -41,7 +41,7 @@ COLLECTIONS = ("private", "split_values")
 
 def setting(expected: str, help_text: str, *, metavar: str | None = None, **constraints: Any) -> Any:
     """Describe a setting: what it may be, in messages, and what it does, for ``--help`` and the guide."""
-    extra = {"help": help_text, "metavar": metavar}
+    extra: Any = {"help": help_text, "metavar": metavar}
     return Field(description=expected, json_schema_extra=extra, **constraints)
 
 
@@ -260,6 +260,15 @@ class FitSettings(MeasureSettings):
             metavar="none|encoder",
         ),
     ] = "none"
+    refit: Annotated[
+        Literal["auto", "train", "valid", "all"],
+        setting(
+            "auto, train, valid or all",
+            "Which rows the models that serve are trained on after the evaluation; auto: all rows where "
+            "files have no splits, else train and valid.",
+            metavar="auto|train|valid|all",
+        ),
+    ] = "auto"
     n_folds: Annotated[
         Number,
         setting("a whole number from 2 up", "Folds of the out-of-fold predictions.", metavar="N", ge=2),

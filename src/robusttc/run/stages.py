@@ -303,12 +303,13 @@ def tuning(chosen: FitSettings) -> Literal["encoder"] | None:
 def make_multitask(
     chosen: FitSettings, encoder: Encoder, *, clusters: Literal["auto", "always", "never"] | None = None
 ) -> ClusterMultiTask:
-    """Make the estimator of a configuration; `clusters` replaces that of the configuration."""
+    """Make the estimator of a configuration; with `clusters`, one to compare with, which is not refitted."""
     return ClusterMultiTask(
         encoder,
         strategy=chosen.strategy,
         cluster_models=chosen.cluster_models if clusters is None else clusters,
         tune=tuning(chosen),
+        refit=chosen.refit if clusters is None else "train" if chosen.refit == "train" else "valid",
         n_folds=chosen.n_folds,
         n_random=chosen.n_random,
         random_state=chosen.seed,

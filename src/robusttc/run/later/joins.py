@@ -17,12 +17,13 @@ from robusttc.multitask import (
     AddInputs,
     ClusterMultiTask,
     add_job,
+    find_right,
     finish_task,
     lay_out_task,
     serve_added,
 )
 from robusttc.progress import Progress
-from robusttc.run.evaluation import Asked, TaskFigures, judge
+from robusttc.run.evaluation import TaskFigures, judge
 from robusttc.stats import Estimate
 
 __all__ = ["Joined", "join_all"]
@@ -123,6 +124,9 @@ def join_all(
                     seed=seed,
                 )
                 serving = serve_added(predictor, added)
-                asked = {kind: Asked(serving, kind) for kind in ("own", "shared", "cluster")}
-                found[name] = Joined(added, gain, judge(tasks[name], serving, asked))
+                task, rows = tasks[name], tasks[name].rows("test")
+                inputs, seen = serving.read(name, task.texts_at(rows))
+                right = find_right(serving, task, rows, inputs, seen)
+                figures = judge(name, added.task.cluster, len(rows), right)
+                found[name] = Joined(added, gain, figures)
     return found
