@@ -50,23 +50,56 @@ def test_each_side_follows_the_model_that_knows_it(seed: int) -> None:
         name: answers(np.where(seen[name], luck[name] < 0.9, luck[name] < 0.5), codes[name]) for name in "ab"
     }
     tables = {"own": own, "shared": shared}
-    weights, served = learn_blend(tables, codes, seen)
+    learned = learn_blend(tables, codes, seen)
+    weights, served = learned.weights, learned.blended
     assert weights.novel[0] > 2 * weights.novel[1]
     assert weights.seen[1] > 2 * weights.seen[0]
-    together = learn_blend(tables, codes, None)[1]
+    together = learn_blend(tables, codes, None).blended
     for name in "ab":
         assert (served[name].argmax(axis=1) == codes[name]).mean() > 0.85
         assert (together[name].argmax(axis=1) == codes[name]).mean() < 0.85
     few = {name: np.arange(300) < 20 for name in "ab"}
-    assert learn_blend(tables, codes, few)[0] == learn_blend(tables, codes, None)[0]
+    assert learn_blend(tables, codes, few).weights == learn_blend(tables, codes, None).weights
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tasks_of_a_cluster_follow_the_model_that_knows_them(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    codes = {name: generator.integers(0, 2, 200) for name in "abcd"}
+    luck = {name: generator.random(200) for name in "abcd"}
+    # The first model knows one cluster, the second the other.
+    own = {name: answers(luck[name] < (0.9 if name in "ab" else 0.5), codes[name]) for name in "abcd"}
+    shared = {name: answers(luck[name] < (0.5 if name in "ab" else 0.9), codes[name]) for name in "abcd"}
+    clusters = {0: "ab", 1: "cd"}
+    tables = {"own": own, "shared": shared}
+    learned = learn_blend(tables, codes, None, clusters=clusters)
+    assert learned.weights == learn_blend(tables, codes, None).weights
+    assert learned.of_cluster[0].novel[0] > 2 * learned.of_cluster[0].novel[1]
+    assert learned.of_cluster[1].novel[1] > 2 * learned.of_cluster[1].novel[0]
+    assert all((learned.blended[name].argmax(axis=1) == codes[name]).mean() > 0.8 for name in "abcd")
+    # Half of the rows do not know their own labels: with random ones nothing is gained.
+    noise = {name: generator.dirichlet(np.ones(2), 200) for name in "abcd"}
+    fitted = learn_blend({"own": noise, "shared": own}, codes, None, clusters=clusters)
+    one = {name: (fitted.blended[name].argmax(axis=1) == codes[name]).mean() for name in "cd"}
+    assert max(one.values()) < 0.65
+
+
+def test_few_rows_hardly_move_the_weights_of_a_cluster() -> None:
+    generator = np.random.default_rng(0)
+    codes = {name: generator.integers(0, 2, size) for name, size in (("many", 500), ("few", 4))}
+    own = {name: answers(generator.random(len(codes[name])) < 0.9, codes[name]) for name in codes}
+    shared = {name: answers(generator.random(len(codes[name])) < 0.6, codes[name]) for name in codes}
+    learned = learn_blend({"own": own, "shared": shared}, codes, None, clusters={0: ["few"], 1: ["none"]})
+    assert learned.of_cluster[0].novel == pytest.approx(learned.weights.novel, abs=0.2)
+    assert learned.of_cluster[1] == learned.weights
 
 
 def test_weights_without_anything_held_out_are_equal() -> None:
     equal = (0.5, 0.5, 0.0, 0.0)
-    assert learn_blend({"own": {}, "shared": {}, "prior": {}}, {}, None)[0] == BlendWeights(equal, equal)
+    assert learn_blend({"own": {}, "shared": {}, "prior": {}}, {}, None).weights == BlendWeights(equal, equal)
     useless = {"a": answers(np.zeros(10, dtype=np.bool_), np.zeros(10, dtype=np.int64))}
     tables = {"own": useless, "shared": useless}
-    assert learn_blend(tables, {"a": np.zeros(10, dtype=np.int64)}, None)[0].novel == equal
+    assert learn_blend(tables, {"a": np.zeros(10, dtype=np.int64)}, None).weights.novel == equal
 
 
 def test_rows_are_blended_alone() -> None:

@@ -142,8 +142,9 @@ class Task:
         for field, value in zip(fields(self), (name, tuple(texts), *values), strict=True):
             object.__setattr__(self, field.name, value)
         # A word such as "no" would pass for True, and texts would end up where they must not.
-        if not isinstance(self.may_share, bool):
-            got, where = quote(self.may_share), f"task {quote(name)}"
+        may_share: Any = self.may_share
+        if not isinstance(may_share, bool):
+            got, where = quote(may_share), f"task {quote(name)}"
             raise DataError("may_share is not a boolean", where=where, got=got, expected="True or False")
         self.label_codes.flags.writeable = self.split_codes.flags.writeable = False
 

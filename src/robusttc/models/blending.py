@@ -32,6 +32,8 @@ def learn_weights(
     codes: Sequence[NDArray[np.integer]],
     *,
     lowest: ArrayLike = 0.0,
+    near: ArrayLike | None = None,
+    strength: float = 0.0,
 ) -> NDArray[np.float64]:
     """Return the weights that minimise the log-loss of the product; every task counts the same.
 
@@ -44,6 +46,9 @@ def learn_weights(
         subject to        lowest <= w <= 20
 
     It is convex (a log-sum-exp of linear functions less a linear one), and is solved by L-BFGS-B.
+
+    With `near`, weights are drawn to given ones: ``strength / (2 n) * ||w - near||^2`` is added, n the number
+    of rows, as if `strength` rows had been seen before.
 
     Probabilities below 1e-6 count as 1e-6, and a task without rows does not count. The sum of the weights
     need not be 1: under-confident models get more.
@@ -59,10 +64,13 @@ def learn_weights(
     from scipy.optimize import minimize
 
     tables, rights = gather(components, codes)
+    centre = np.zeros(len(components)) if near is None else np.asarray(near, dtype=np.float64)
+    pull = strength / sum(map(len, rights))
     bounds = [(low, LARGEST_WEIGHT) for low in np.broadcast_to(lowest, len(components)).tolist()]
 
     def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         total, gradient = 0.0, np.zeros(len(weights))
+        change = weights - centre
         for table, right in zip(tables, rights, strict=True):
             rows = np.arange(len(right))
             logits = np.tensordot(weights, table, axes=1)
@@ -72,10 +80,11 @@ def learn_weights(
             total += float((np.log(sums[:, 0]) - logits[rows, right]).mean())
             expected = (table * (shares / sums)).sum(axis=2)
             gradient += (expected - table[:, rows, right]).mean(axis=1)
-        return total / len(tables), gradient / len(tables)
+        total, gradient = total / len(tables), gradient / len(tables)
+        return total + pull * float(change @ change) / 2, gradient + pull * change
 
     # From below: a component that makes no difference gets no weight.
-    start = np.array([low for low, _ in bounds])
+    start = np.array([low for low, _ in bounds]) if near is None else centre
     options: Any = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 1000}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x, dtype=np.float64)

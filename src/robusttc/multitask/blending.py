@@ -22,6 +22,8 @@ from robusttc.transfer import normalise_text
 COMPONENTS = ("own", "shared", "cluster", "prior")
 # With fewer held-out texts of either sort than this, one set of weights serves both.
 FEWEST_SEEN = 200
+# The weights of a cluster are drawn to those of all tasks as if by so many rows.
+CLUSTER_STRENGTH = 30.0
 SEVERAL = -1  # the owner of a text that two or more tasks have
 
 Truths = NDArray[np.bool_]
@@ -71,46 +73,98 @@ def blend_rows(
     return blended
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedBlend:
+    """The weights of all tasks, those of clusters that have their own, and the blend of held-out rows."""
+
+    weights: BlendWeights
+    of_cluster: Mapping[int, BlendWeights]
+    blended: Table
+
+
 def learn_blend(
     tables: Mapping[str, Table],
     codes: Mapping[str, NDArray[np.int64]],
     seen: Mapping[str, Truths] | None,
     *,
     least_cluster: float = 0.0,
-) -> tuple[BlendWeights, Table]:
+    clusters: Mapping[int, Sequence[str]] | None = None,
+) -> LearnedBlend:
     """Return the weights that are best over all tasks, and the blend; equal ones where nothing is held out.
 
     `tables` are the held-out probabilities of each component by task, `codes` the labels of these rows,
     `seen` which of them another task has (None if inputs are no texts), `least_cluster` the lower bound of
-    the cluster models' weight.
+    the cluster models' weight. The tasks of each of the `clusters` get weights of their own, drawn to those
+    of all tasks; their held-out rows are blended in halves, each by weights of the other half.
     """
-    used = [COMPONENTS.index(kind) for kind in tables]
-    lowest = [least_cluster if kind == "cluster" else 0.0 for kind in tables]
-    names = sorted(codes)
+    learner = BlendLearner(tables, codes, seen, least_cluster)
+    everything: dict[str, Truths] = {
+        name: np.ones(len(codes[name]), dtype=np.bool_) for name in sorted(codes)
+    }
+    weights = learner.learn(everything)
+    blended = {name: learner.apply(weights, name) for name in everything}
+    of_cluster = {}
+    for cluster, members in (clusters or {}).items():
+        held = [name for name in members if name in codes]
+        of_cluster[cluster] = learner.learn({name: everything[name] for name in held}, weights)
+        for half in (0, 1):
+            rows = {name: np.arange(len(codes[name])) % 2 == half for name in held}
+            learned = learner.learn({name: ~rows[name] for name in held}, weights)
+            for name in held:
+                blended[name][rows[name]] = learner.apply(learned, name)[rows[name]]
+    return LearnedBlend(weights, of_cluster, blended)
 
-    def learn(chosen: Mapping[str, Truths | slice]) -> tuple[float, ...]:
+
+class BlendLearner:
+    """Learns weights from some of the held-out rows; see `learn_blend` for what it is given."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Table],
+        codes: Mapping[str, NDArray[np.int64]],
+        seen: Mapping[str, Truths] | None,
+        least_cluster: float,
+    ) -> None:
+        self.tables, self.codes, self.seen = tables, codes, seen
+        self.used = [COMPONENTS.index(kind) for kind in tables]
+        self.lowest = [least_cluster if kind == "cluster" else 0.0 for kind in tables]
+        n_rows = sum(map(len, codes.values()))
+        n_seen = 0 if seen is None else sum(int(seen[name].sum()) for name in codes)
+        self.is_split = min(n_seen, n_rows - n_seen) >= FEWEST_SEEN
+
+    def learn(self, rows: Mapping[str, Truths], near: BlendWeights | None = None) -> BlendWeights:
+        """Return the weights for these rows of tasks, drawn to others if there are any."""
+        if not self.is_split or self.seen is None:
+            common = self._learn(rows, near.novel if near else None)
+            return BlendWeights(common, common)
+        novel = {name: chosen & ~self.seen[name] for name, chosen in rows.items()}
+        seen = {name: chosen & self.seen[name] for name, chosen in rows.items()}
+        return BlendWeights(
+            self._learn(novel, near.novel if near else None), self._learn(seen, near.seen if near else None)
+        )
+
+    def _learn(self, rows: Mapping[str, Truths], near: Sequence[float] | None) -> tuple[float, ...]:
         found = np.zeros(len(COMPONENTS))
-        if names:
-            components = [[table[name][chosen[name]] for name in names] for table in tables.values()]
-            right = [codes[name][chosen[name]] for name in names]
-            found[used] = learn_weights(components, right, lowest=lowest)
+        if any(chosen.any() for chosen in rows.values()):
+            centre = None if near is None else np.asarray(near)[self.used]
+            found[self.used] = learn_weights(
+                [[table[name][chosen] for name, chosen in rows.items()] for table in self.tables.values()],
+                [self.codes[name][chosen] for name, chosen in rows.items()],
+                lowest=self.lowest,
+                near=centre,
+                strength=0.0 if near is None else CLUSTER_STRENGTH,
+            )
         if not found[:3].any():  # nothing is held out, or no model knows anything
-            models = [place for place in used if COMPONENTS[place] != "prior"]
+            if near is not None:
+                return tuple(near)
+            models = [place for place in self.used if COMPONENTS[place] != "prior"]
             found[models] = 1 / len(models)
         return tuple(found.tolist())
 
-    everything = learn(dict.fromkeys(names, slice(None)))
-    weights = BlendWeights(everything, everything)
-    if seen is not None:
-        n_seen = sum(int(seen[name].sum()) for name in names)
-        if min(n_seen, sum(len(codes[name]) for name in names) - n_seen) >= FEWEST_SEEN:
-            novel = learn({name: ~seen[name] for name in names})
-            weights = BlendWeights(novel, learn({name: seen[name] for name in names}))
-    blended = {}
-    for name in names:
-        rows = {kind: table[name] for kind, table in tables.items()}
-        blended[name] = blend_rows(rows, weights, None if seen is None else seen[name])
-    return weights, blended
+    def apply(self, weights: BlendWeights, name: str) -> NDArray[np.float64]:
+        """Return the blend of all held-out rows of a task."""
+        rows = {kind: table[name] for kind, table in self.tables.items()}
+        return blend_rows(rows, weights, None if self.seen is None else self.seen[name])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

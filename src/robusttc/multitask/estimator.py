@@ -145,8 +145,9 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
     epochs_ : dict
         With ``paper``: after how many epochs the model of each cluster was kept; clusters whose tasks have no
         validation rows are trained for the fixed number of epochs and are in `without_validation_`.
-    predictor_, blend_weights_
-        The models themselves, and both sets of weights.
+    predictor_, blend_weights_, cluster_weights_
+        The models themselves, both sets of weights, and those of the clusters that have their own: where
+        cluster models serve, the tasks of a cluster have weights drawn to those of all tasks.
     settings_, seed_
         What they were trained with.
 
@@ -232,6 +233,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             # Decide on held-out rows what serves, and train it.
             trainer = Trainer(jobs, data, self.settings_, self.seed_)
             train = self._train_paper if is_paper else self._train_blend
+            self.agreement_: Estimate | None = None
             predictor, decision, folds = train(trainer, encoder)
             jobs.finish()
             # Make its probabilities ones to trust, by the same held-out rows.
@@ -247,7 +249,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         data = trainer.data
         folds = make_folds(data.tasks, n_folds=None, splits=("train",), seed=self.seed_)
         predictor = train_paper(trainer, encoder)
-        self.evaluation_, self.agreement_ = evaluate_rows(predictor, data, "test"), None
+        self.evaluation_ = evaluate_rows(predictor, data, "test")
         weights = CLUSTER_ONLY if predictor.clusters else OWN_ONLY
         serve = bool(predictor.clusters) and data.clusters is not None
         return predictor, Decision(weights, serve, served=predict_held_out(predictor, data, folds)), folds
@@ -265,11 +267,12 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         is_refitted = any(len(final[name]) > len(rows[name]) for name in rows)
         trainer.jobs.total += (2 if is_refitted else 1) * (2 + n_clusters + len(data.private))
         decision = decide(trainer, folds, cluster_models=self.cluster_models, n_random=self.n_random)
-        predictor = train_blend(trainer, encoder, rows, decision.weights)
-        self.evaluation_, self.agreement_ = evaluate_rows(predictor, data, "test"), None
+        predictor = train_blend(trainer, encoder, rows, decision.weights, decision.cluster_weights)
+        self.evaluation_ = evaluate_rows(predictor, data, "test")
         if is_refitted:
             evaluated, trainer = predictor, dataclasses.replace(trainer, data=data.trained_on(final))
-            predictor = train_blend(trainer, encoder, final, decision.weights, name="all")
+            weights = decision.weights, decision.cluster_weights
+            predictor = train_blend(trainer, encoder, final, *weights, name="all")
             self.agreement_ = measure_agreement(evaluated, predictor, data, seed=self.seed_)
         return predictor, decision, folds
 
@@ -295,7 +298,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
 
     def _set_decision(self, decision: Decision) -> None:
         """Set what was decided on held-out rows."""
-        self.blend_weights_ = decision.weights
+        self.blend_weights_, self.cluster_weights_ = decision.weights, decision.cluster_weights
         self.weights_ = dict(zip(COMPONENTS, decision.weights.novel, strict=True))
         self.seen_weights_ = dict(zip(COMPONENTS, decision.weights.seen, strict=True))
         self.clusters_serve_ = decision.clusters_serve
@@ -403,6 +406,9 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             "settings": dataclasses.asdict(self.settings_),
             "seed": self.seed_,
             "weights": dataclasses.asdict(self.blend_weights_),
+            "cluster_weights": [
+                [cluster, dataclasses.asdict(one)] for cluster, one in self.cluster_weights_.items()
+            ],
             "clusters_serve": self.clusters_serve_,
             "verdict": None if self.verdict_ is None else self.verdict_.to_dict(),
             "accuracy": {name: one.to_dict() for name, one in self.held_out_accuracy_.items()},
@@ -447,6 +453,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
                 Decision(
                     BlendWeights.from_dict(content["weights"]),
                     content["clusters_serve"],
+                    {cluster: BlendWeights.from_dict(one) for cluster, one in content["cluster_weights"]},
                     None if verdict is None else Verdict.from_dict(verdict),
                     {name: Estimate.from_dict(one) for name, one in content["accuracy"].items()},
                     {name: HeldOutRows(**one) for name, one in content["held_out"].items()},

@@ -316,7 +316,13 @@ class Trainer:
 
 
 def train_blend(
-    trainer: Trainer, encoder: Encoder, rows: Rows, weights: BlendWeights, *, name: str = WHOLE
+    trainer: Trainer,
+    encoder: Encoder,
+    rows: Rows,
+    weights: BlendWeights,
+    cluster_weights: Mapping[int, BlendWeights],
+    *,
+    name: str = WHOLE,
 ) -> Predictor:
     """Train the models that serve on some rows of every task; `name` is for the keys of jobs."""
     data, sharing = trainer.data, trainer.data.sharing
@@ -335,7 +341,8 @@ def train_blend(
     warn_about_tasks(f"{NO_CLUSTERS}; single-task models take their places", lost)
     for task in predictor.tasks.values():
         if task.may_share:
-            predictor.tasks[task.name] = replace(task, weights=weights)
+            own_weights = cluster_weights.get(task.cluster, weights)
+            predictor.tasks[task.name] = replace(task, weights=own_weights)
     complete(predictor, data, splits, trainer.seed)
     return predictor
 

@@ -150,6 +150,7 @@ class Decision:
 
     weights: BlendWeights
     clusters_serve: bool = False
+    cluster_weights: Mapping[int, BlendWeights] = field(default_factory=dict)  # where they differ
     verdict: Verdict | None = None  # None where nothing was compared
     accuracy: dict[str, Estimate] = field(default_factory=dict)  # of models and blends, over tasks
     held_out: dict[str, HeldOutRows] = field(default_factory=dict)  # by task
@@ -183,7 +184,8 @@ def decide(trainer: Trainer, folds: Folds, *, cluster_models: str, n_random: int
         return np.array([float((table[name].argmax(axis=1) == codes[name]).mean()) for name in names])
 
     tables: dict[str, Table] = {"own": own, "shared": shared, "prior": predict_prior(data, folds, names)}
-    weights, served = learn_blend(tables, shared_codes, seen)
+    chosen = learn_blend(tables, shared_codes, seen)
+    served = chosen.blended
     accuracy = {
         "own": accuracies(own),
         "shared": accuracies(shared),
@@ -191,24 +193,33 @@ def decide(trainer: Trainer, folds: Folds, *, cluster_models: str, n_random: int
     }
     always, serve = cluster_models == "always", False
     judged: dict[str, Any] = {"cluster": None, "shared": accuracy["blend without clusters"]}
-    judged |= {"otherwise": name_blend(weights), "always": always, "seed": seed}
+    judged |= {"otherwise": name_blend(chosen.weights), "always": always, "seed": seed}
     if clustered and names:
         least = LEAST_CLUSTER_WEIGHT if always else 0.0
         real, *random = [
-            learn_blend({**tables, "cluster": table}, shared_codes, seen, least_cluster=lowest)
-            for table, lowest in zip(clustered, [least, *[0.0] * n_random], strict=True)
+            learn_blend(
+                {**tables, "cluster": table},
+                shared_codes,
+                seen,
+                least_cluster=lowest,
+                clusters=clusters_to_train(partition),
+            )
+            for table, partition, lowest in zip(
+                clustered, partitions, [least, *[0.0] * n_random], strict=True
+            )
         ]
         accuracy["cluster"] = accuracies(clustered[0])
-        accuracy["blend with clusters"] = judged["cluster"] = accuracies(real[1])
-        judged["random"] = np.array([accuracies(blended) for _, blended in random]) if random else None
+        accuracy["blend with clusters"] = judged["cluster"] = accuracies(real.blended)
+        judged["random"] = np.array([accuracies(one.blended) for one in random]) if random else None
         verdict = make_verdict("multitask", **judged)
         tables["cluster"] = clustered[0]
-        serve = always or (verdict.clusters_help and real[0].uses("cluster"))
-        weights, served = real if serve else (weights, served)
+        serve = always or (verdict.clusters_help and real.weights.uses("cluster"))
+        chosen = real if serve else chosen
+        served = chosen.blended
     else:
         verdict = make_verdict("multitask", **judged)
         if clustered and always:  # nothing is held out
-            serve, weights = True, learn_blend({**tables, "cluster": {}}, {}, None)[0]
+            serve, chosen = True, learn_blend({**tables, "cluster": {}}, {}, None)
     tables["served"] = served
     held_out = {}
     for name in names:
@@ -216,7 +227,9 @@ def decide(trainer: Trainer, folds: Folds, *, cluster_models: str, n_random: int
         right = {kind: tables[kind][name].argmax(axis=1) == codes[name] for kind in kinds}
         held_out[name] = HeldOutRows(folds.rows(name), right)
     blended = {name: (served.get(name, own[name]), codes[name]) for name in own}
-    return Decision(weights, serve, verdict, estimate(accuracy, seed), held_out, blended)
+    return Decision(
+        chosen.weights, serve, chosen.of_cluster, verdict, estimate(accuracy, seed), held_out, blended
+    )
 
 
 def draw_clusters(clusters: Mapping[str, int], seed: int, draw: int) -> dict[str, int]:

@@ -117,7 +117,7 @@ def join_all(
                     new[name],
                     result,
                     predictor,
-                    weights=model.blend_weights_,
+                    weights=model.cluster_weights_.get(clusters[name], model.blend_weights_),
                     held_out={one: held.right for one, held in model.held_out_.items()},
                     temperature=model.temperature_,
                     strategy=strategy,
@@ -125,8 +125,7 @@ def join_all(
                 )
                 serving = serve_added(predictor, added)
                 task, rows = tasks[name], tasks[name].rows("test")
-                inputs, seen = serving.read(name, task.texts_at(rows))
-                right = find_right(serving, task, rows, inputs, seen)
+                right = find_right(serving, task, rows, *serving.read(name, task.texts_at(rows)))
                 figures = judge(name, added.task.cluster, len(rows), right)
                 found[name] = Joined(added, gain, figures)
     return found
