@@ -1,10 +1,11 @@
-"""Multi-task learning beside an older version of this package, on validation rows.
+"""Learning: multi-task beside an older version of this package, and few-shot beside regression.
 
 ``make bench-learning ARGUMENTS="--old PATH"`` fits the same tasks with the same clusters by both versions and
 prints the accuracy of what serves, on all texts and on novel ones (which no other task has), with the
-differences and their 95 % intervals over tasks. ``--only`` chooses parts: ``multitask``, and ``adding``
-(tasks that are added to trained models). PATH is a checkout of the older version; without it only this one is
-measured. Sentence vectors come from the cache.
+differences and their 95 % intervals over tasks. ``--only`` chooses parts: ``multitask`` and ``adding`` (tasks
+that are added to trained models), on validation rows; ``targets``, ``curves``, ``anchors`` and ``scope`` of
+`benchmarks.learning_fewshot`, on test rows. PATH is a checkout of the older version; without it only this one
+is measured. Sentence vectors come from the cache.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.learning_fewshot import LEARNERS, PARTS
 from benchmarks.report import print_table
 from robusttc.stats import Estimate, difference_interval
 
@@ -53,12 +55,17 @@ def compare(new: dict[str, float], old: dict[str, float]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=tuple(SETS), default=list(SETS))
+    parser.add_argument("--only", nargs="+", choices=(*SETS, *PARTS), default=list(SETS))
     parser.add_argument("--old", type=Path, help="a checkout of the older version")
     parser.add_argument("--records", type=Path, default=Path("learning-records"))
+    parser.add_argument("--learners", nargs="+", choices=tuple(LEARNERS), default=["standard", "both"])
+    parser.add_argument("--seeds", type=int, default=1, help="of few-shot learning")
     arguments = parser.parse_args()
-    arguments.records.mkdir(parents=True, exist_ok=True)
     for part in arguments.only:
+        if part in PARTS:
+            PARTS[part](arguments.learners, arguments.seeds)
+            continue
+        arguments.records.mkdir(parents=True, exist_ok=True)
         rows = []
         for name in SETS[part]:
             new = run_trial(part, name, ROOT / "src", arguments.records, "new")
