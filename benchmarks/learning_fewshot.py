@@ -21,7 +21,7 @@ from benchmarks.learning_data import load_set, novel_rows, targets
 from benchmarks.records import LEAST_ROWS
 from benchmarks.report import find_data, print_table
 from robusttc import ClusterFewShot, Task, TaskSet, load_tasks
-from robusttc.encoders import Encoder, encode_with, make_encoder
+from robusttc.encoders import DEFAULT_ENCODER, Encoder, encode_with, make_encoder
 from robusttc.jobs import Runner
 from robusttc.models import auroc, carries_words, fit_softmax, label_key, label_words
 from robusttc.random import numpy_generator
@@ -30,8 +30,8 @@ from robusttc.transfer import normalise_text
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "static": {"encoder": "static"},
+    "sentence": {"encoder": "sentence"},
     "standard": {},
-    "both": {"encoder": "both"},
     "fine-tuned": {"tune": "encoder"},
 }
 BASELINE = "regression"
@@ -116,7 +116,7 @@ def fit_learners(
     texts = [text for task in others for text in task.texts]
     for name in names:
         options = LEARNERS[name]
-        encode_with(Runner(), make_encoder(options.get("encoder", "sentence"), device="cpu"), texts)
+        encode_with(Runner(), make_encoder(options.get("encoder", DEFAULT_ENCODER), device="cpu"), texts)
         start = time.process_time()
         found[name] = ClusterFewShot(random_state=seed, **options).fit(sources, progress=False)
         print(f"{name}, seed {seed}: fitted in {time.process_time() - start:.1f} CPU s", flush=True)

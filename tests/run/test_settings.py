@@ -159,3 +159,14 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"model: \xe9t\xe9")
     with pytest.raises(UsageError, match="not UTF-8"):
         read_settings(FitSettings, file=tmp_path / "latin.yaml", environment={})
+
+
+def test_a_quality_stands_for_other_settings_which_win_if_they_are_given(tmp_path: Path) -> None:
+    fast, best = read(tmp_path, quality="fast")[0], read(tmp_path, "quality: best")[0]
+    assert (fast.encoder, fast.tune) == ("static", "none")
+    assert (best.encoder, best.tune) == (FitSettings().encoder, "encoder")
+    assert read(tmp_path, "tune: none", quality="best")[0].tune == "none"
+    assert read(tmp_path, "encoder: sentence", {"ROBUSTTC_FIT_QUALITY": "fast"})[0].encoder == "sentence"
+    assert FitSettings(**fast.to_dict()) == fast
+    with pytest.raises(UsageError, match=r"quality cannot be used; got 'bset'; expected .*'best'\?"):
+        read(tmp_path, quality="bset")

@@ -19,6 +19,8 @@ __all__ = ["estimate_learning"]
 SECONDS_A_ROW = {"sentence": 4e-4, "both": 7e-4, "cnn": 1.6e-3}
 SECONDS_A_METRIC = {"sentence": 1.5, "both": 2.7, "cnn": 3.0}
 SECONDS_A_SCENE = 0.15
+# Fine-tuning a sentence model, and encoding a short text with the result.
+SECONDS_TUNING, SECONDS_A_TEXT = 180.0, 4e-3
 # So many held-out tasks are enough to judge few-shot learning on.
 MOST_HELD_OUT = 60
 TASKS_A_CLUSTER = 25
@@ -51,4 +53,7 @@ def estimate_learning(tasks: TaskSet, configuration: FitSettings, *, n_workers: 
     n_scenes = 2 * min(len(shareable), MOST_HELD_OUT)
     seconds = SECONDS_A_ROW[encoder] * n_rows * passes
     seconds += SECONDS_A_METRIC[encoder] * n_metrics + SECONDS_A_SCENE * n_scenes
-    return seconds / n_workers
+    tuning = 0.0
+    if configuration.tune == "encoder":
+        tuning = SECONDS_TUNING + SECONDS_A_TEXT * sum(len(set(task.texts)) for task in shareable)
+    return seconds / n_workers + tuning

@@ -33,6 +33,12 @@ __all__ = [
 ENVIRONMENT_PREFIX = "ROBUSTTC_FIT_"
 MAX_FILE_BYTES = 2**20
 MAX_DEPTH = 10  # the YAML parser recurses; settings have two levels
+# What the qualities stand for.
+QUALITIES: dict[str, dict[str, Any]] = {
+    "fast": {"encoder": "static"},
+    "standard": {},
+    "best": {"tune": "encoder"},
+}
 # Options that may be given several times have the name of one value.
 OPTION_NAMES = {"split_values": "split-value"}
 # Written in an environment variable as in the file.
@@ -226,8 +232,19 @@ class FitSettings(MeasureSettings):
     --------
     >>> FitSettings(pairs="100,000").pairs
     100000
+    >>> FitSettings(quality="fast").encoder, FitSettings(quality="fast", encoder="cnn").encoder
+    ('static', 'cnn')
     """
 
+    quality: Annotated[
+        Literal["fast", "standard", "best"],
+        setting(
+            "fast, standard or best",
+            "A set of other options, each of which wins if it is given: fast is the encoder static, best "
+            "fine-tunes the sentence model (minutes).",
+            metavar="fast|standard|best",
+        ),
+    ] = "standard"
     clusters: Annotated[
         Literal["auto"] | Annotated[Number, Field(ge=1)],
         setting("auto, or a whole number from 1 up", "How many clusters.", metavar="K|auto"),
@@ -288,6 +305,14 @@ class FitSettings(MeasureSettings):
             metavar="NAME",
         ),
     ] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def apply_quality(cls, values: Any) -> Any:
+        """Let the quality choose the options that were not given."""
+        if not isinstance(values, dict) or not isinstance(values.get("quality"), str):
+            return values
+        return {**QUALITIES.get(values["quality"], {}), **values}
 
     @model_validator(mode="after")
     def check_tuning(self) -> FitSettings:
