@@ -30,7 +30,7 @@ from robusttc.formatting import command_line, count
 
 if TYPE_CHECKING:
     from robusttc.data import Task
-    from robusttc.fewshot.model import FewShotModel
+    from robusttc.fewshot import FewShotModel
     from robusttc.run.opening import OpenRun
 
 __all__ = ["adapt"]

@@ -71,7 +71,7 @@ class FitConfiguration(Checked):
         See `robusttc.clustering.estimator.RobustTaskClustering`; `clusters` is its `n_clusters`, and `rule`
         counts with the strategy ``paper`` alone.
     strategy, cluster_models, tune, n_folds, n_random, use_label_names
-        See `robusttc.multitask.ClusterMultiTask` and `robusttc.fewshot.estimator.ClusterFewShot`;
+        See `robusttc.multitask.ClusterMultiTask` and `robusttc.fewshot.ClusterFewShot`;
         `cluster_models` is what they call `clusters`.
     private
         Tasks that no other task may learn from; see `robusttc.data.Task`.
