@@ -25,8 +25,7 @@ from robusttc.baselines import (
     TaskMixtureBaseline,
 )
 from robusttc.encoders import SentenceEncoder
-from robusttc.fewshot.estimator import ClusterFewShot
-from robusttc.fewshot.protocol import make_few_shot
+from robusttc.fewshot import ClusterFewShot, make_few_shot
 
 PART = "few-shot"
 
@@ -86,7 +85,7 @@ def ways(
         ),
         "prototypes": lambda seed: PrototypeBaseline(random_state=seed),
         "blend": lambda seed: fewshot(random_state=seed).fit(sources, groups(seed)),
-        "blend, clusters always": lambda seed: fewshot(clusters="always", random_state=seed).fit(
+        "blend, clusters always": lambda seed: fewshot(cluster_models="always", random_state=seed).fit(
             sources, groups(seed)
         ),
         "blend without label names": lambda seed: fewshot(use_label_names=False, random_state=seed).fit(
@@ -119,7 +118,7 @@ def judge(learner: Learner, tasks: list[Task], novel: dict[str, NDArray[np.bool_
     record["adapt_seconds"] = {name: round(value, 4) for name, value in zip(right, seconds, strict=True)}
     record["out_of_cluster"] = sum(out)
     if isinstance(learner, ClusterFewShot):
-        record["verdict"] = learner.verdict_.to_dict()
+        record["verdict"] = None if learner.verdict_ is None else learner.verdict_.to_dict()
     return record
 
 

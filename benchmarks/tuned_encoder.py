@@ -19,8 +19,7 @@ from robusttc import TaskSet
 from robusttc.baselines import LogisticRegressionBaseline
 from robusttc.encoders import Encoder, PairedEncoder, SentenceEncoder
 from robusttc.encoders.fine_tuning import fine_tune
-from robusttc.fewshot.estimator import ClusterFewShot
-from robusttc.fewshot.protocol import choose_validation_tasks, few_shot_rows
+from robusttc.fewshot import ClusterFewShot, choose_validation_tasks, few_shot_rows
 from robusttc.models import name_as_text
 
 SEED = 0

@@ -15,6 +15,7 @@ from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, UsageError
 from robusttc.fewshot import ClusterFewShot, FewShotModel, FewShotSettings, MetricSettings, few_shot_rows
+from robusttc.fewshot.adaptation import leave_one_out_prototypes
 from robusttc.jobs import Runner
 from robusttc.progress import ProgressEvent
 
@@ -100,7 +101,7 @@ def test_random_clusters_do_not_serve(seed: int) -> None:
     learner.fit(sources, [number // 2 % 2 for number in range(len(sources))])
     assert not learner.verdict_.clusters_help
     assert not learner.clusters_serve_
-    assert "shared metric serves" in learner.verdict_.sentence
+    assert "shared model serves" in learner.verdict_.sentence
     shared = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK, random_state=seed).fit(sources)
     rows = few_shot_rows(tasks[tasks.names[-1]])
     task = tasks[tasks.names[-1]].take(rows)
@@ -115,9 +116,9 @@ def test_identical_labels_are_pooled(strategy: Any) -> None:
     learner, tasks, vectors, kinds = fit(
         same_labels=True, strategy=strategy, settings=settings, cluster_models="always"
     )
-    assert set(learner.metrics_.pools) == {0, 1}
+    assert set(learner.metrics_.of_clusters("pools")) == {0, 1}
     # The paper has pooled classifiers and nothing else.
-    assert (learner.metrics_.clusters == {}) == (strategy == "paper")
+    assert (learner.metrics_.of_clusters() == {}) == (strategy == "paper")
     accuracy, models = score(learner, tasks, vectors)
     # The centres are those of the sources, so what they teach is nearly all there is to know.
     assert accuracy > 0.9
@@ -182,9 +183,12 @@ def test_what_serves_is_what_is_told_of() -> None:
     strange = Task("strange", [f"text {row}" for row in range(24)], [f"l{row % 4}" for row in range(24)])
     model = learner.adapt(strange, vectors=noise)
     # Its own model serves: with its accuracy, and without a temperature that others have.
+    unit = (noise / np.linalg.norm(noise, axis=1, keepdims=True)).astype(np.float32)
+    codes = np.arange(24) % 4
+    left_out = leave_one_out_prototypes(unit, codes, n_labels=4, scale=QUICK_PAPER.metric.scale)
     assert model.out_of_cluster_
     assert model.temperature_ == 1.0
-    assert model.support_accuracy_ != pytest.approx(model.adapted_.best_accuracy)
+    assert model.support_accuracy_ == (left_out.argmax(axis=1) == codes).mean()
     always, *_ = fit(settings=QUICK, cluster_models="always", seed=1)
     assert always.clusters_serve_
     assert "they serve" in always.verdict_.sentence
@@ -195,7 +199,7 @@ def test_what_serves_is_what_is_told_of() -> None:
         ).fit(sources, [kinds[name] for name in sources.names])
         assert not never.clusters_serve_
         assert never.clusters_ == {}
-        assert len(never.metrics_.clusters) == (strategy == "paper")
+        assert len(never.metrics_.of_clusters()) == (strategy == "paper")
         assert never.adapt(strange, vectors=noise).weights_ == {}
 
 
@@ -212,8 +216,7 @@ def test_the_paper_trains_one_metric_a_cluster_and_nothing_else() -> None:
     learner.fit(tasks, kinds, runner=Counting())
     assert len(keys) == 2
     assert all("whole/cluster metric" in key for key in keys)
-    assert set(learner.metrics_.clusters) == {0, 1}
-    assert learner.metrics_.shared is None
+    assert set(learner.metrics_.metrics) == {"vectors", "cluster 0", "cluster 1"}
     with pytest.raises(UsageError, match="no shared metric"):
         learner.without_clusters()
 
@@ -245,7 +248,9 @@ def test_private_tasks_teach_nothing(strategy: Any) -> None:
     ):
         names = [name for name in tasks.names if name in kept]
         sources = tasks.subset(names).keep_private([private] if private in names else [])
-        learner = ClusterFewShot(FeatureEncoder(own), strategy=strategy, settings=settings, cluster_models="always")
+        learner = ClusterFewShot(
+            FeatureEncoder(own), strategy=strategy, settings=settings, cluster_models="always"
+        )
         learners.append(learner.fit(sources, [kinds[name] for name in names]))
     task = Task("new", [f"text {row}" for row in range(12)], ["x", "y", "z"] * 4)
     rows = np.random.default_rng(0).normal(size=(12, 16))

@@ -43,7 +43,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> TaskSet:
 
 def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_path: Path) -> None:
     learner = ClusterFewShot(tune="encoder", random_state=5).fit(sources)
-    reader = learner.layers_.reader
+    reader = learner.metrics_.reader
     assert isinstance(reader, PairedEncoder)
     vectors = np.asarray(reader.encode(NEW_TEXTS))
     plain = SentenceEncoder(device="cpu").read(NEW_TEXTS)
@@ -62,7 +62,7 @@ def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_
 
 def test_the_papers_way_has_the_tuned_model_alone(sources: TaskSet) -> None:
     learner = ClusterFewShot(strategy="paper", tune="encoder").fit(sources)
-    assert isinstance(learner.layers_.reader, SentenceEncoder)
+    assert isinstance(learner.metrics_.reader, SentenceEncoder)
 
 
 def test_tuning_is_told_from_the_encoder(sources: TaskSet) -> None:

@@ -83,7 +83,9 @@ def test_words_are_learned_saved_and_kept_private(glove: Path, tmp_path: Path, s
     settings = PAPER if strategy == "paper" else BLEND
     answers = []
     for tasks in (sources, sources.subset(names[1:-1])):
-        learner = ClusterFewShot(CnnEncoder(glove), strategy=strategy, settings=settings, cluster_models="always")
+        learner = ClusterFewShot(
+            CnnEncoder(glove), strategy=strategy, settings=settings, cluster_models="always"
+        )
         learner.fit(tasks, labels if len(tasks) == 8 else labels[1:])
         model = learner.adapt(make_few_shot(target))
         answers.append(model.predict_proba(list(target.texts)))
@@ -170,8 +172,10 @@ def test_refit_on_all_rows_leaves_decisions_as_they_are(strategy: Any) -> None:
         task.with_splits([("train", "train", "valid", "test")[row % 4] for row in range(len(task))])
         for task in make_tasks(8)
     )
-    settings = PAPER.replace(draws=1) if strategy == "paper" else FewShotSettings(
-        metric=MetricSettings(steps=5), draws=1
+    settings = (
+        PAPER.replace(draws=1)
+        if strategy == "paper"
+        else FewShotSettings(metric=MetricSettings(steps=5), draws=1)
     )
     learners = {
         refit: ClusterFewShot(WordSums(), strategy=strategy, settings=settings, refit=refit).fit(
@@ -180,7 +184,7 @@ def test_refit_on_all_rows_leaves_decisions_as_they_are(strategy: Any) -> None:
         for refit in ("train", "valid", "all")
     }
     assert len({repr(one.verdict_) for one in learners.values()}) == 1
-    assert len({one.metrics_.fingerprint() for one in learners.values()}) == 3
+    assert len({one.metrics_.fingerprint for one in learners.values()}) == 3
     assert len({one.temperature_ for one in learners.values()}) == 1
 
 

@@ -18,7 +18,14 @@ from robusttc.fewshot import (
     fit_name_map,
     train_metric,
 )
-from robusttc.fewshot.metric import MAX_LABELS, MAX_QUERIES, Episode, draw_episode, episode_gradients, unit_rows
+from robusttc.fewshot.metric import (
+    MAX_LABELS,
+    MAX_QUERIES,
+    Episode,
+    draw_episode,
+    episode_gradients,
+    unit_rows,
+)
 from robusttc.models import DenseLayer, Layer, RowGradients, TrainingSettings, new_layer
 
 SEEDS = [0, 1, 2]
@@ -195,9 +202,7 @@ def test_settings_that_make_no_sense_are_refused(change: dict[str, Any]) -> None
         MetricSettings(**change)
 
 
-@pytest.mark.parametrize(
-    "change", [{"C": 0}, {"C": float("inf")}, {"held_out": 0.9}, {"draws": 0}]
-)
+@pytest.mark.parametrize("change", [{"C": 0}, {"C": float("inf")}, {"held_out": 0.9}, {"draws": 0}])
 def test_few_shot_settings_that_make_no_sense_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(change))):
         FewShotSettings(**change)

@@ -1,12 +1,7 @@
 """Few-shot learning on clusters of tasks: a new task from a handful of rows."""
 
-from robusttc.fewshot.adaptation import (
-    FittedMetrics,
-    learn_mixture,
-    leave_one_out_matching,
-    match,
-    scorable_rows,
-)
+from robusttc.fewshot.adaptation import learn_mixture, leave_one_out_matching, scorable_rows
+from robusttc.fewshot.components import FittedMetrics, match
 from robusttc.fewshot.estimator import ClusterFewShot
 from robusttc.fewshot.metric import Metric, SourceRows, fit_name_map, train_metric
 from robusttc.fewshot.model import FewShotModel, NearestExample

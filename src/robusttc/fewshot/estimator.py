@@ -14,35 +14,25 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import (
-    Encoder,
-    FeatureEncoder,
-    FrozenInputs,
-    PairedEncoder,
-    WordInputs,
-    load_encoder,
-    make_encoder,
-)
+from robusttc.encoders import Encoder, FeatureEncoder, FrozenInputs, PairedEncoder, WordInputs, make_encoder
 from robusttc.errors import DataError, RobustTCError, StoreError, UsageError, quote
-from robusttc.fewshot.adaptation import ClusterSummary, FittedMetrics, Support, adapt
-from robusttc.fewshot.metric import Metric
-from robusttc.fewshot.model import Examples, FewShotModel, LabelMeans, LearnedLayers
+from robusttc.fewshot.adaptation import Support, adapt
+from robusttc.fewshot.components import FittedMetrics
+from robusttc.fewshot.model import Examples, FewShotModel, LabelMeans
 from robusttc.fewshot.protocol import check_support
 from robusttc.fewshot.settings import (
     FewShotSettings,
-    MetricSettings,
     Strategy,
     default_settings,
     find_tuning,
+    settings_from,
 )
 from robusttc.fewshot.training import (
     STAGE,
     Partition,
     Sources,
     assemble,
-    describe_component,
     find_clusters,
-    linear_from,
     plan_requests,
     prepare_sources,
     train_all,
@@ -51,20 +41,17 @@ from robusttc.fewshot.validation import (
     THRESHOLD,
     WHOLE,
     evaluate_rounds,
+    make_inputs,
     plan_rounds,
     requests_of,
-    training_inputs,
     tune_threshold,
 )
 from robusttc.jobs import Runner
 from robusttc.models import (
     Clusters,
-    ScopeModel,
     TrainingJobs,
-    TrainingSettings,
     TrustReport,
     Verdict,
-    arrays_under,
     carries_words,
     find_temperature,
     fine_tune_on_tasks,
@@ -160,9 +147,7 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
     source_names_ : tuple of str
         The names of the source tasks.
     metrics_ : FittedMetrics
-        The trained metrics.
-    layers_ : LearnedLayers
-        What the models of all adapted tasks refer to.
+        All that was learned; the models of adapted tasks refer to it.
     label_means_ : LabelMeans
         The label means of the sources, for the nearest tasks.
     encoder_ : Encoder
@@ -191,7 +176,6 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
     trust_: TrustReport
     source_names_: tuple[str, ...]
     metrics_: FittedMetrics
-    layers_: LearnedLayers
     label_means_: LabelMeans
     encoder_: Encoder
     settings_: FewShotSettings
@@ -246,7 +230,7 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
             The cluster of every task: labels in the order of the tasks, a dict by name, or a fitted
             `RobustTaskClustering`; None for no clusters.
         runner
-            Runs the jobs, see `robusttc.jobs.Runner`; None trains in this process, one metric after the other.
+            Runs the jobs, see `robusttc.jobs.Runner`; None trains in this process.
         progress
             True for a bar in a terminal or notebook, False, or a function of a `ProgressEvent`.
 
@@ -294,107 +278,71 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
                     todo="leave it out, or take strategy='paper'",
                 )
             self.clusters_ = {} if self.cluster_models == "never" else members
-            if self.strategy == "paper":
-                self._fit_paper(sources, runner, progress)
-            else:
-                self._fit_blend(sources, runner, progress)
+            self._fit_sources(sources, runner, progress)
         return self
 
-    def _fit_paper(self, sources: Sources, runner: Runner | None, progress: Progress | None) -> None:
-        """Train one model per cluster; only a threshold that is to be tuned needs held-out tasks."""
-        clusters: Partition = self.clusters_ or {0: tuple(sorted(sources.tasks))}
-        is_tuned = self.threshold == "auto"
-        settings, seed = self.settings_, self.seed_
+    def _fit_sources(self, sources: Sources, runner: Runner | None, progress: Progress | None) -> None:
+        """Decide on held-out tasks, then train what serves; ``paper`` has nothing to decide."""
+        is_paper, is_tuned = self.strategy == "paper", self.threshold == "auto"
+        always = is_paper or self.cluster_models == "always"
+        clusters: Partition = self.clusters_
+        if is_paper and not clusters:
+            clusters = {0: tuple(sorted(sources.tasks))}
+        threshold = None if isinstance(self.threshold, str) else self.threshold
+        if threshold is None and (is_paper or isinstance(sources.inputs, WordInputs)):
+            threshold = THRESHOLD
+        options: dict[str, Any] = {"strategy": self.strategy, "settings": self.settings_, "seed": self.seed_}
         rounds = []
-        if is_tuned:
-            rounds = plan_rounds(
-                sources, clusters, strategy="paper", settings=settings, n_random=0, seed=seed
-            )
-        inputs = training_inputs(sources, rounds, settings=settings, seed=seed)
-        whole = plan_requests(inputs, WHOLE, clusters, strategy="paper")
-        requests = [*(request for own in whole.values() for request in own)]
-        requests += requests_of(inputs, rounds, "paper")
-        total = len(requests) + sum(len(one.held) for one in rounds)
-        threshold = THRESHOLD if self.threshold is None or is_tuned else float(self.threshold)
-        with TrainingJobs(STAGE, runner, progress=progress, total=total, unit="jobs") as jobs:
-            trained = train_all(jobs, inputs, requests)
-            if rounds:
-                held_out = evaluate_rounds(
-                    jobs, rounds, clusters, inputs, trained, strategy="paper", threshold=None, with_own=True
-                )
-                threshold = tune_threshold(held_out, "cluster")
-            jobs.finish()
-        metrics = assemble(inputs, WHOLE, trained, clusters, strategy="paper", threshold=threshold)
-        self.verdict_, self.trust_, self.temperature_ = None, measure_trust([]), 1.0
-        self._keep(metrics, sources.reader, None)
-        self._keep_means(sources)
-
-    def _fit_blend(self, sources: Sources, runner: Runner | None, progress: Progress | None) -> None:
-        """Decide on held-out tasks, then train what serves."""
-        clusters, settings, seed = self.clusters_, self.settings_, self.seed_
-        always = self.cluster_models == "always"
-        threshold: float | None = None
-        if isinstance(sources.inputs, WordInputs):
-            is_given = self.threshold is not None and self.threshold != "auto"
-            threshold = float(self.threshold) if is_given else THRESHOLD  # type: ignore[arg-type]
-        is_tuned = self.threshold == "auto"
-        rounds = plan_rounds(
-            sources, clusters, strategy="blend", settings=settings, n_random=self.n_random, seed=seed
-        )
-        inputs = training_inputs(sources, rounds, settings=settings, seed=seed)
-        whole = plan_requests(inputs, WHOLE, clusters, strategy="blend")
-        later = [request for key, own in whole.items() if key != "all" for request in own]
+        if not is_paper or is_tuned:
+            n_random = 0 if is_paper else self.n_random
+            rounds = plan_rounds(sources, clusters, n_random=n_random, **options)
+        inputs = make_inputs(sources, rounds, **options)
+        planned = [plan.items() for plan in plan_requests(inputs, WHOLE, clusters)]
+        first = [one for plan in planned for key, one in plan if always or "cluster" not in key]
+        later = [one for plan in planned for key, one in plan if not always and "cluster" in key]
         # What decides and what serves whatever is decided do not need each other: trained together.
-        requests = [*whole["all"], *(later if always else []), *requests_of(inputs, rounds, "blend")]
-        total = len(requests) + len(later) * (not always) + sum(len(one.held) for one in rounds)
+        first += requests_of(inputs, rounds)
+        total = len(first) + len(later) + sum(len(one.held) for one in rounds)
         with TrainingJobs(STAGE, runner, progress=progress, total=total, unit="jobs") as jobs:
-            trained = train_all(jobs, inputs, requests)
+            trained = train_all(jobs, inputs, first)
             held_out = evaluate_rounds(
                 jobs,
                 rounds,
                 clusters,
                 inputs,
                 trained,
-                strategy="blend",
                 threshold=None if is_tuned else threshold,
                 with_own=is_tuned,
             )
-            verdict = held_out.judge(seed, always=always)
-            serve = bool(clusters) and (always or verdict.clusters_help)
-            if serve and not always:
+            self.verdict_ = None if is_paper else held_out.judge(always=always, seed=self.seed_)
+            serve = bool(clusters) and (always or (self.verdict_ is not None and self.verdict_.clusters_help))
+            if serve:
                 trained |= train_all(jobs, inputs, later)
             jobs.finish()
         partition = "cluster" if serve else "shared"
         if is_tuned:
             threshold = tune_threshold(held_out, partition)
-        metrics = assemble(
-            inputs, WHOLE, trained, clusters if serve else {}, strategy="blend", threshold=threshold
-        )
-        examples = held_out.examples()
-        self.verdict_ = verdict
-        rows = held_out.rows(partition) if held_out.tasks else []
+        metrics = assemble(inputs, WHOLE, trained, clusters if serve else {}, threshold=threshold)
+        examples = [] if is_paper else held_out.examples()
+        rows = [] if is_paper else held_out.rows(partition)
         self.temperature_ = find_temperature(rows)
         self.trust_ = measure_trust(rows, examples)
-        self._keep(metrics, sources.reader, fit_scope(examples) if examples else None)
-        self._keep_means(sources)
+        self.label_means_ = LabelMeans.of(metrics.reference, sources.inputs, sources.served)
+        self._keep(metrics.complete(sources.reader, fit_scope(examples) if examples else None))
 
-    def _keep(self, metrics: FittedMetrics, reader: Encoder, scope: ScopeModel | None) -> None:
+    def _keep(self, metrics: FittedMetrics) -> None:
         """Set what adaptation needs, and what follows from it."""
         self.metrics_ = metrics
-        self.layers_ = LearnedLayers.of(metrics, reader, scope)
         self.threshold_ = metrics.threshold
-        self.clusters_serve_ = bool(self.clusters_) and bool(metrics.clusters or metrics.pools)
-
-    def _keep_means(self, sources: Sources) -> None:
-        """Set what adapted tasks are compared with."""
-        self.label_means_ = LabelMeans.of(self.metrics_.reference, sources.inputs, sources.served)
+        self.clusters_serve_ = bool(
+            self.clusters_ and (metrics.of_clusters() or metrics.of_clusters("pools"))
+        )
         self.source_names_ = self.label_means_.names
 
-    @property
-    def _label_means(self) -> LabelMeans:
-        if not hasattr(self, "label_means_"):
+    def _fitted(self) -> FittedMetrics:
+        if not hasattr(self, "metrics_"):
             raise UsageError("this is not fitted yet", todo="call fit, or load what was saved")
-        return self.label_means_
+        return self.metrics_
 
     def adapt(self, task: Task, *, vectors: ArrayLike | None = None) -> FewShotModel:
         """Learn a new task from its rows in ``train``; other splits are not used.
@@ -423,7 +371,7 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         UsageError
             If this is not fitted, or vectors are needed and not there.
         """
-        label_means = self._label_means
+        metrics = self._fitted()
         if not isinstance(task, Task):
             raise UsageError("this is not a task", got=quote(task), expected="a Task")
         rows = task.rows("train")
@@ -431,18 +379,18 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         with threadpool_limits(1):
             inputs, names = self._read(task, rows, label_names, vectors)
             support = Support(task.name, inputs, codes, len(label_names), names)
-            adapted = adapt(self.metrics_, support, label_names)
-            reference = self.metrics_.reference
+            adapted = adapt(metrics, support, label_names)
+            reference = metrics.reference
             directions = np.zeros((0, 0), np.float32) if reference is None else reference.directions(inputs)
         return FewShotModel(
             task.name,
             label_names,
             adapted,
-            layers=self.layers_,
+            metrics=metrics,
             examples=Examples(tuple(task.texts_at(rows)), codes, directions.astype(np.float16)),
             # That of the task's own model is not known.
             temperature=1.0 if adapted.out_of_cluster else self.temperature_,
-            nearest_tasks=label_means.nearest(directions, without=task.name),
+            nearest_tasks=self.label_means_.nearest(directions, without=task.name),
         )
 
     def restore(self, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FewShotModel:
@@ -453,12 +401,11 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         StoreError
             If it is damaged, or of another learner.
         """
-        self._label_means  # noqa: B018 - it must be fitted
-        return FewShotModel.from_description(values, arrays, self.layers_)
+        return FewShotModel.from_description(values, arrays, self._fitted())
 
     def trust_report(self) -> TrustReport:
         """Return how far probabilities can be trusted, by held-out source tasks."""
-        self._label_means  # noqa: B018 - it must be fitted
+        self._fitted()
         return self.trust_
 
     def without_clusters(self) -> ClusterFewShot:
@@ -469,54 +416,32 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         UsageError
             If there is no shared metric (``paper``).
         """
-        self._label_means  # noqa: B018 - it must be fitted
-        if self.metrics_.shared is None:
+        metrics = self._fitted()
+        if "shared" not in metrics.metrics:
             raise UsageError(
                 "there is no shared metric without clusters",
                 got="strategy='paper'",
                 todo="fit again with cluster_models='never'",
             )
         alone = copy.copy(self)
-        alone._keep(self.metrics_.without_clusters(), self.layers_.reader, self.layers_.scope)
+        kept = {name: one for name, one in metrics.metrics.items() if "cluster" not in name}
+        pools = {name: one for name, one in metrics.pools.items() if "cluster" not in name}
+        alone._keep(dataclasses.replace(metrics, metrics=kept, pools=pools, summaries={}))
         return alone
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write what was learned from the sources to a folder; see `load`."""
-        means = self._label_means
-        metrics = self.metrics_
-        reader, own = self.layers_.reader.describe()
-        arrays = {f"reader/{name}": array for name, array in own.items()}
-        arrays |= {"means/means": means.means, "means/n_labels": means.n_labels}
-        described: dict[str, Any] = {}
-        for name, metric in metrics.metrics().items():
-            described[name], own = metric.describe()
-            arrays |= {f"{name}/{key}": array for key, array in own.items()}
-        pools: dict[str, Any] = {}
-        for name, pool in metrics.classifiers().items():
-            pools[name], own = describe_component(pool)
-            arrays |= {f"{name}/{key}": array for key, array in own.items()}
-        for number, summary in metrics.summaries.items():
-            arrays |= {f"summary {number}/names": summary.names, f"summary {number}/texts": summary.texts}
-        scope = self.layers_.scope
-        if scope is not None:
-            arrays |= {f"scope/{name}": array for name, array in scope.arrays().items()}
+        metrics, arrays = self._fitted().describe()
         values = {
             "parameters": self._saved_parameters(),
-            "settings": dataclasses.asdict(self.settings_),
-            "seed": self.seed_,
-            "threshold": metrics.threshold,
-            "shared_labels": None if metrics.shared_labels is None else list(metrics.shared_labels),
-            "reader": reader,
-            "metrics": described,
-            "classifiers": pools,
-            "summaries": list(metrics.summaries),
-            "has_scope": scope is not None,
+            "metrics": metrics,
             "clusters": [[number, list(names)] for number, names in self.clusters_.items()],
-            "source_names": list(means.names),
+            "source_names": list(self.source_names_),
             "temperature": self.temperature_,
             "verdict": None if self.verdict_ is None else self.verdict_.to_dict(),
             "trust": self.trust_.to_dict(),
         }
+        arrays |= {"means": self.label_means_.means, "n_labels": self.label_means_.n_labels}
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -551,57 +476,32 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_file(cls, values: dict[str, Any], arrays: dict[str, Any], device: str) -> ClusterFewShot:
         """Rebuild an estimator from its file."""
-        reader = load_encoder(values["reader"], arrays_under(arrays, "reader/"), device=device)
-        parameters = {**values["parameters"], "device": device}
+        metrics = FittedMetrics.from_description(values["metrics"], arrays, device=device)
+        parameters, reader = {**values["parameters"], "device": device}, metrics.reader
         if parameters["encoder"] is None:
-            is_tuned = parameters["tune"] is not None
-            parameters["encoder"] = reader.first if is_tuned and isinstance(reader, PairedEncoder) else reader
+            is_pair = parameters["tune"] is not None and isinstance(reader, PairedEncoder)
+            parameters["encoder"] = reader.first if is_pair else reader  # type: ignore[union-attr]
         if parameters["settings"] is not None:
             parameters["settings"] = settings_from(parameters["settings"])
         loaded = cls(**parameters)
-        loaded.settings_, loaded.seed_ = settings_from(values["settings"]), int(values["seed"])
-        loaded.encoder_ = reader
-        metrics = {
-            name: Metric.from_description(one, arrays_under(arrays, f"{name}/"))
-            for name, one in values["metrics"].items()
-        }
-        pools = {
-            name: linear_from(one, arrays_under(arrays, f"{name}/"))
-            for name, one in values["classifiers"].items()
-        }
-        labels, threshold, verdict = values["shared_labels"], values["threshold"], values["verdict"]
-        fitted = FittedMetrics(
-            loaded.strategy,
-            loaded.settings_,
-            loaded.seed_,
-            None if threshold is None else float(threshold),
-            metrics.get("vectors"),
-            metrics.get("shared"),
-            numbered(metrics, "cluster "),
-            {
-                int(number): ClusterSummary(**arrays_under(arrays, f"summary {number}/"))
-                for number in values["summaries"]
-            },
-            None if labels is None else tuple(labels),
-            pools.get("pool"),
-            numbered(pools, "pool "),
-        )
+        loaded.settings_, loaded.seed_ = metrics.settings, metrics.seed
+        loaded.encoder_ = reader  # type: ignore[assignment]
         loaded.clusters_ = {int(number): tuple(names) for number, names in values["clusters"]}
         loaded.temperature_ = float(values["temperature"])
+        verdict = values["verdict"]
         loaded.verdict_ = None if verdict is None else Verdict.from_dict(verdict)
         loaded.trust_ = TrustReport.from_dict(values["trust"])
-        scope = ScopeModel.from_arrays(arrays_under(arrays, "scope/")) if values["has_scope"] else None
-        loaded._keep(fitted, reader, scope)
         names = tuple(values["source_names"])
-        loaded.label_means_ = LabelMeans(names, arrays["means/n_labels"], arrays["means/means"])
-        loaded.source_names_ = names
+        loaded.label_means_ = LabelMeans(names, arrays["n_labels"], arrays["means"])
+        loaded._keep(metrics)
         return loaded
 
     def _read(
         self, task: Task, rows: NDArray[np.intp], label_names: tuple[str, ...], vectors: ArrayLike | None
     ) -> tuple[FrozenInputs, FrozenInputs | None]:
         """Return the frozen inputs of the rows, and of the label names where they are used."""
-        reader = self.layers_.reader
+        reader = self.metrics_.reader
+        assert reader is not None  # noqa: S101 - a fitted learner has one
         if not isinstance(reader, FeatureEncoder):
             if vectors is not None:
                 raise UsageError("vectors can be used only where the sources had ready-made vectors")
@@ -643,14 +543,3 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         tuned = fine_tune_on_tasks(encoder, sources, seed=self.seed_, label_texts=names, progress=progress)
         # The paper's matching takes inner products as they are; those of a pair would be twice as large.
         return tuned if self.strategy == "paper" else PairedEncoder(encoder, tuned)
-
-
-def settings_from(values: Mapping[str, Any]) -> FewShotSettings:
-    """Rebuild settings from their dictionary."""
-    nested = {"metric": MetricSettings(**values["metric"]), "layer": TrainingSettings(**values["layer"])}
-    return FewShotSettings(**{**values, **nested})
-
-
-def numbered(found: Mapping[str, Any], prefix: str) -> dict[int, Any]:
-    """Return the values whose names are a prefix and a number, by that number."""
-    return {int(name.removeprefix(prefix)): one for name, one in found.items() if name.startswith(prefix)}

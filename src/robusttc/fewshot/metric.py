@@ -28,20 +28,27 @@ from robusttc.encoders import DenseInputs, FrozenInputs
 from robusttc.errors import DataError, RobustTCError, StoreError, UsageError, quote
 from robusttc.fewshot.protocol import EXTRA_ROWS, pick_rows
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
-from robusttc.models import Adam, DenseLayer, Layer, TrainingSettings, layer_from_parameters, new_layer
+from robusttc.models import (
+    Adam,
+    DenseLayer,
+    Layer,
+    TrainingSettings,
+    arrays_under,
+    layer_from_parameters,
+    new_layer,
+)
 from robusttc.progress import Progress, report
 from robusttc.random import numpy_generator
 
 __all__ = [
     "Episode",
+    "Floats",
     "Metric",
     "SourceRows",
     "check_usable",
-    "describe_layer",
     "draw_episode",
     "episode_gradients",
     "fit_name_map",
-    "layer_from",
     "make_metric",
     "mean_direction",
     "softmax_rows",
@@ -67,18 +74,9 @@ ROWS_A_LABEL = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceRows:
-    """The rows of a source task, as training takes them.
+    """The rows of a source task: items of the frozen inputs, their labels, and the items of label names.
 
-    Attributes
-    ----------
-    name
-        The name of the task.
-    items
-        For every row, its item of the frozen inputs.
-    codes
-        For every row, its label, from 0 up to the number of labels less one.
-    name_items
-        For every label, the item of its name's words; -1 where the name carries none.
+    A name that carries no words has item -1.
     """
 
     name: str
@@ -388,35 +386,31 @@ class Metric:
 
     def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that it is rebuilt from."""
-        settings, layer = describe_layer(self.layer)
-        arrays: dict[str, NDArray[Any]] = {f"layer/{name}": array for name, array in layer.items()}
-        if self.name_map is not None:
-            arrays["name_map"] = self.name_map
-        return {"layer": settings}, arrays
+        if self.layer is None:
+            values, arrays = {"layer": None}, {}
+        else:
+            activation = self.layer.activation if isinstance(self.layer, DenseLayer) else "relu"
+            values = {"layer": {"activation": activation}}
+            arrays = {f"layer/{name}": array for name, array in self.layer.parameters().items()}
+        return values, arrays if self.name_map is None else {**arrays, "name_map": self.name_map}
 
     @classmethod
     def from_description(cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Metric:
-        """Rebuild it from what `describe` returned."""
-        layer = {name[6:]: array for name, array in arrays.items() if name.startswith("layer/")}
-        return cls(layer_from(values["layer"], layer), arrays.get("name_map"))
+        """Rebuild it from what `describe` returned.
 
-
-def describe_layer(layer: Layer | None) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
-    """Return the settings and arrays that a layer is rebuilt from."""
-    if layer is None:
-        return None, {}
-    activation = layer.activation if isinstance(layer, DenseLayer) else "relu"
-    return {"activation": activation}, dict(layer.parameters())
-
-
-def layer_from(settings: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Layer | None:
-    """Rebuild a layer from what `describe_layer` returned."""
-    if settings is None:
-        return None
-    try:
-        return layer_from_parameters(dict(arrays), settings=TrainingSettings(**settings))
-    except (RobustTCError, TypeError) as error:
-        raise StoreError("a saved metric is damaged", got=str(error)) from error
+        Raises
+        ------
+        StoreError
+            If it is damaged.
+        """
+        layer, name_map = None, arrays.get("name_map")
+        if values["layer"] is not None:
+            try:
+                settings = TrainingSettings(**values["layer"])
+                layer = layer_from_parameters(arrays_under(arrays, "layer/"), settings=settings)
+            except (RobustTCError, TypeError) as error:
+                raise StoreError("a saved metric is damaged", got=str(error)) from error
+        return cls(layer, name_map)
 
 
 def mean_direction(metric: Metric, inputs: FrozenInputs) -> Floats:

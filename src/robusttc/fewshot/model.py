@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders import Encoder, FrozenInputs, load_encoder
+from robusttc.encoders import FrozenInputs
 from robusttc.errors import RobustTCError, StoreError, UsageError, quote
-from robusttc.fewshot.adaptation import Adapted, Component, FittedMetrics, LinearComponent, MatchingComponent
-from robusttc.fewshot.metric import Metric, SourceRows, sum_rows, unit_rows
-from robusttc.fewshot.training import describe_component, linear_from
+from robusttc.fewshot.adaptation import Adapted
+from robusttc.fewshot.components import Arrays, FittedMetrics, component_from, describe_component
+from robusttc.fewshot.metric import Floats, Metric, SourceRows, sum_rows, unit_rows
 from robusttc.models import (
-    ScopeModel,
     apply_temperature,
     arrays_under,
     check_threshold,
@@ -27,28 +26,15 @@ from robusttc.models import (
     write_model_folder,
 )
 
-__all__ = ["Examples", "FewShotModel", "LabelMeans", "LearnedLayers", "NearestExample"]
+__all__ = ["Examples", "FewShotModel", "LabelMeans", "NearestExample"]
 
 KIND, VERSION = "few-shot task", 2
 N_NEAREST = 5
 
-Floats = NDArray[np.float32]
-Arrays = dict[str, NDArray[Any]]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelMeans:
-    """The mean of each label of each source task, under the metric in which tasks are compared.
-
-    Attributes
-    ----------
-    names
-        The names of the tasks.
-    n_labels
-        How many rows of `means` belong to each.
-    means
-        Unit vectors, task after task.
-    """
+    """The mean of each label of each source task: unit vectors, task after task, `n_labels` of each."""
 
     names: tuple[str, ...]
     n_labels: NDArray[np.int64]
@@ -70,14 +56,8 @@ class LabelMeans:
     def nearest(self, support: Floats, *, without: str = "") -> tuple[tuple[str, float], ...]:
         """Return the five tasks most similar to a support set, the most similar first.
 
-        The similarity is the mean, over the support rows, of the cosine to the nearest label of the task.
-
-        Parameters
-        ----------
-        support
-            Unit vectors of the support set, under the same metric.
-        without
-            A name that is passed over: that of the task itself.
+        The similarity is the mean, over the support rows, of the cosine to the nearest label of the task; the
+        task `without` is passed over.
 
         Examples
         --------
@@ -117,43 +97,10 @@ class NearestExample:
     similarity: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnedLayers:
-    """What the models of many tasks have in common: the learner's metrics, and how texts are read.
-
-    Attributes
-    ----------
-    metrics, classifiers
-        By name, as `FittedMetrics.metrics` and `FittedMetrics.classifiers` return them.
-    reference
-        The name of the metric in which texts are compared with examples; None where there is none.
-    reader
-        What turns texts into frozen inputs.
-    scope
-        The out-of-scope model; None where there were too few source tasks to learn one from.
-    fingerprint
-        The hash of the learner's metrics.
-    """
-
-    metrics: Mapping[str, Metric]
-    classifiers: Mapping[str, LinearComponent]
-    reference: str | None
-    reader: Encoder
-    scope: ScopeModel | None
-    fingerprint: str
-
-    @classmethod
-    def of(cls, fitted: FittedMetrics, reader: Encoder, scope: ScopeModel | None) -> LearnedLayers:
-        """Take those of a learner."""
-        metrics = fitted.metrics()
-        reference = next((name for name in ("shared", "vectors") if name in metrics), None)
-        return cls(metrics, fitted.classifiers(), reference, reader, scope, fitted.fingerprint())
-
-
 class FewShotModel:
     """What `ClusterFewShot.adapt` returns: a predictor for one task.
 
-    It refers to the metrics of the learner that made it and holds only what is the task's own.
+    It refers to the metrics of the learner that made it, and holds only what is the task's own.
 
     Attributes
     ----------
@@ -183,7 +130,7 @@ class FewShotModel:
         label_names: tuple[str, ...],
         adapted: Adapted,
         *,
-        layers: LearnedLayers,
+        metrics: FittedMetrics,
         examples: Examples,
         temperature: float,
         nearest_tasks: tuple[tuple[str, float], ...],
@@ -196,9 +143,9 @@ class FewShotModel:
         self.out_of_cluster_ = adapted.out_of_cluster
         self.nearest_tasks_ = nearest_tasks
         self.temperature_ = temperature
-        self.scope_ = layers.scope if layers.reference is not None else None
+        self.scope_ = metrics.scope
         self.examples_ = examples
-        self.layers_ = layers
+        self.metrics_ = metrics
 
     def read(self, texts: Any) -> FrozenInputs:
         """Encode texts; several models of one learner can predict from the same result.
@@ -215,7 +162,8 @@ class FewShotModel:
         """
         # An iterator can be read only once.
         asked = texts if isinstance(texts, str | bytes) or hasattr(texts, "__len__") else list(texts)
-        return self.layers_.reader.read(asked)
+        assert self.metrics_.reader is not None  # noqa: S101 - a learner that was fitted has one
+        return self.metrics_.reader.read(asked)
 
     def probabilities(self, inputs: FrozenInputs) -> NDArray[np.float64]:
         """Return the probability of every label for texts that were read, shape (texts, labels)."""
@@ -286,8 +234,6 @@ class FewShotModel:
         UsageError
             If there is no metric to compare texts with (``paper`` on words).
         """
-        if self.layers_.reference is None:
-            raise UsageError("texts cannot be compared with examples", expected="a metric of all sources")
         with threadpool_limits(1):
             directions = self._directions(self.read(texts))
             cosines = multiply_rows(directions, self.examples_.vectors.astype(np.float32).T)
@@ -303,28 +249,31 @@ class FewShotModel:
         ]
 
     def _directions(self, inputs: FrozenInputs) -> Floats:
-        assert self.layers_.reference is not None  # noqa: S101 - checked by the callers
-        return self.layers_.metrics[self.layers_.reference].directions(inputs)
+        if self.metrics_.reference is None:
+            raise UsageError("texts cannot be compared with examples", expected="a metric of all sources")
+        return self.metrics_.reference.directions(inputs)
 
     def describe(self) -> tuple[dict[str, Any], Arrays]:
         """Return what is the task's own as values for JSON and arrays; see `ClusterFewShot.restore`."""
-        names = {id(metric): name for name, metric in self.layers_.metrics.items()}
-        pools = {id(pool): name for name, pool in self.layers_.classifiers.items()}
+        names = {id(metric): name for name, metric in self.metrics_.metrics.items()}
+        pools = {id(pool): name for name, pool in self.metrics_.pools.items()}
         arrays: Arrays = {"codes": self.examples_.codes, "vectors": self.examples_.vectors}
-        components = []
+        components: list[Any] = []
         for place, component in enumerate(self.adapted_.components):
-            values, own = describe_part(component, names, pools)
-            components.append(values)
+            if id(component) in pools:
+                components.append(pools[id(component)])
+                continue
+            described, own = describe_component(component, names)
+            components.append(described)
             arrays |= {f"component {place}/{name}": array for name, array in own.items()}
-        accuracy, best = self.support_accuracy_, self.adapted_.best_accuracy
         return {
-            "learner": self.layers_.fingerprint,
+            "learner": self.metrics_.fingerprint,
             "name": self.name,
             "label_names": list(self.label_names),
             "texts": list(self.examples_.texts),
             "weights": [[number, weight] for number, weight in self.weights_.items()],
-            "support_accuracy": None if np.isnan(accuracy) else accuracy,
-            "best_accuracy": None if np.isnan(best) else best,
+            "support_accuracy": to_json(self.support_accuracy_),
+            "best_accuracy": to_json(self.adapted_.best_accuracy),
             "out_of_cluster": self.out_of_cluster_,
             "nearest_tasks": [list(pair) for pair in self.nearest_tasks_],
             "temperature": self.temperature_,
@@ -334,7 +283,7 @@ class FewShotModel:
 
     @classmethod
     def from_description(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], layers: LearnedLayers
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metrics: FittedMetrics
     ) -> FewShotModel:
         """Rebuild a model from what `describe` returned.
 
@@ -344,34 +293,38 @@ class FewShotModel:
             If it is damaged, or of another learner.
         """
         try:
-            if values["learner"] != layers.fingerprint:
+            if values["learner"] != metrics.fingerprint:
                 raise StoreError(
                     "the few-shot model belongs to another learner",
                     where=f"task {quote(values['name'])}",
                     todo="adapt to the task again",
                 )
-            accuracy, best = values["support_accuracy"], values["best_accuracy"]
+            components = tuple(
+                metrics.pools[one]
+                if isinstance(one, str)
+                else component_from(one, arrays_under(arrays, f"component {place}/"), metrics.metrics)
+                for place, one in enumerate(values["components"])
+            )
             adapted = Adapted(
-                tuple(
-                    part_from(one, arrays_under(arrays, f"component {place}/"), layers)
-                    for place, one in enumerate(values["components"])
-                ),
+                components,
                 tuple(float(share) for share in values["shares"]),
                 {int(number): float(weight) for number, weight in values["weights"]},
-                float("nan") if accuracy is None else float(accuracy),
-                float("nan") if best is None else float(best),
+                from_json(values["support_accuracy"]),
+                from_json(values["best_accuracy"]),
                 bool(values["out_of_cluster"]),
             )
             return cls(
                 values["name"],
                 tuple(values["label_names"]),
                 adapted,
-                layers=layers,
+                metrics=metrics,
                 examples=Examples(tuple(values["texts"]), arrays["codes"], arrays["vectors"]),
                 temperature=float(values["temperature"]),
                 nearest_tasks=tuple((str(name), float(value)) for name, value in values["nearest_tasks"]),
             )
         except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, RobustTCError):
+                raise
             raise StoreError("the few-shot model is damaged", got=quote(error)) from error
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -384,31 +337,13 @@ class FewShotModel:
         StoreError
             If the disk does not take it.
         """
-        values, arrays = self.describe()
-        reader, reader_arrays = self.layers_.reader.describe()
-        arrays |= {f"reader/{name}": array for name, array in reader_arrays.items()}
-        used = {one.get("metric") for one in values["components"]} | {self.layers_.reference}
-        metrics = {name: metric for name, metric in self.layers_.metrics.items() if name in used}
-        pools = {one.get("classifier") for one in values["components"]}
-        classifiers = {name: pool for name, pool in self.layers_.classifiers.items() if name in pools}
-        described: dict[str, Any] = {}
-        for name, metric in metrics.items():
-            # Where label names stand is needed for adapting only.
-            described[name], own = Metric(metric.layer).describe()
-            arrays |= {f"metric {name}/{key}": array for key, array in own.items()}
-        described_pools: dict[str, Any] = {}
-        for name, pool in classifiers.items():
-            described_pools[name], own = describe_component(pool)
-            arrays |= {f"{name}/{key}": array for key, array in own.items()}
-        values |= {
-            "reader": reader,
-            "metrics": described,
-            "classifiers": described_pools,
-            "reference": self.layers_.reference,
-            "has_scope": self.layers_.scope is not None,
-        }
-        if self.layers_.scope is not None:
-            arrays |= {f"scope/{name}": array for name, array in self.layers_.scope.arrays().items()}
+        own, arrays = self.describe()
+        used = {name for one in own["components"] if isinstance(one, dict) for name in one["metrics"] if name}
+        reference = "shared" if "shared" in self.metrics_.metrics else "vectors"
+        pools = {one for one in own["components"] if isinstance(one, str)}
+        learned, more = self.metrics_.only(sorted(used | {reference}), sorted(pools)).describe()
+        arrays |= {f"learner/{name}": array for name, array in more.items()}
+        values = {"model": own, "learner": learned}
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
     @classmethod
@@ -422,21 +357,9 @@ class FewShotModel:
         """
         values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
         try:
-            layers = LearnedLayers(
-                {
-                    name: Metric.from_description(one, arrays_under(arrays, f"metric {name}/"))
-                    for name, one in values["metrics"].items()
-                },
-                {
-                    name: linear_from(one, arrays_under(arrays, f"{name}/"))
-                    for name, one in values["classifiers"].items()
-                },
-                values["reference"],
-                load_encoder(values["reader"], arrays_under(arrays, "reader/"), device=device),
-                ScopeModel.from_arrays(arrays_under(arrays, "scope/")) if values["has_scope"] else None,
-                values["learner"],
-            )
-            return cls.from_description(values, arrays, layers)
+            learned = arrays_under(arrays, "learner/")
+            metrics = FittedMetrics.from_description(values["learner"], learned, device=device)
+            return cls.from_description(values["model"], arrays, metrics)
         except (KeyError, TypeError, ValueError, AttributeError, RobustTCError) as error:
             raise StoreError(
                 "the saved few-shot model is damaged", where=quote(str(folder)), got=quote(str(error))
@@ -446,30 +369,11 @@ class FewShotModel:
         return f"FewShotModel({self.name!r}, {len(self.label_names):,} labels)"
 
 
-def describe_part(
-    component: Component, metrics: Mapping[int, str], pools: Mapping[int, str]
-) -> tuple[dict[str, Any], Arrays]:
-    """Return a component as values and arrays; what is the learner's is named, not copied."""
-    if id(component) in pools:
-        return {"kind": "classifier", "classifier": pools[id(component)]}, {}
-    metric = metrics.get(id(component.metric))
-    if isinstance(component, MatchingComponent):
-        values: dict[str, Any] = {"kind": "matching", "metric": metric, "n_labels": component.n_labels}
-        return values, {"support": component.support, "codes": component.codes}
-    if metric is None:
-        described, arrays = describe_component(component)
-        return {"kind": "own", "own": described}, arrays
-    arrays = {"weight": component.weight, "bias": component.bias}
-    return {"kind": "linear", "metric": metric, "unit": component.unit}, arrays
+def to_json(value: float) -> float | None:
+    """Return a number as JSON has it, which has no NaN: that becomes None."""
+    return None if np.isnan(value) else value
 
 
-def part_from(values: Mapping[str, Any], arrays: Arrays, layers: LearnedLayers) -> Component:
-    """Rebuild a component from what `describe_part` returned."""
-    if values["kind"] == "classifier":
-        return layers.classifiers[values["classifier"]]
-    if values["kind"] == "own":
-        return linear_from(values["own"], arrays)
-    metric = layers.metrics[values["metric"]]
-    if values["kind"] == "matching":
-        return MatchingComponent(metric, arrays["support"], arrays["codes"], int(values["n_labels"]))
-    return LinearComponent(metric, bool(values["unit"]), arrays["weight"], arrays["bias"])
+def from_json(value: float | None) -> float:
+    """Return a number that `to_json` returned."""
+    return float("nan") if value is None else float(value)

@@ -53,11 +53,6 @@ def choose_targets(tasks: TaskSet, n: int, *, random_state: RandomState = 0) -> 
 def choose_validation_tasks(tasks: TaskSet, n: int, *, random_state: RandomState = 0) -> tuple[str, ...]:
     """Draw validation tasks among the source tasks, as `choose_targets` does, with draws of their own.
 
-    Raises
-    ------
-    UsageError
-        If `n` is not between 1 and the number of tasks less one.
-
     Examples
     --------
     >>> tasks = TaskSet(Task(name, ["hi", "bye"], ["x", "y"]) for name in ("a", "b", "c"))
@@ -182,17 +177,8 @@ def make_few_shot(
 def check_support(task: Task, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return the label codes of a support set and the names of its labels.
 
-    Codes are numbered anew: a label without a row among these is not known.
-
-    Raises
-    ------
-    DataError
-        If the rows do not have two labels.
-
-    Warns
-    -----
-    DoubtWarning
-        If a text has two labels.
+    Codes are numbered anew: a label without a row among these is not known. Rows of one label are refused; a
+    text that has two labels is doubted.
     """
     where = f"task {quote(task.name)}"
     present, codes = np.unique(task.label_codes[rows], return_inverse=True)

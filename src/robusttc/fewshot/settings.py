@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from robusttc.encoders import Encoder, PairedEncoder, SentenceEncoder
 from robusttc.models import TrainingSettings
@@ -101,13 +102,13 @@ class FewShotSettings(Settings):
 
     Examples
     --------
-    >>> FewShotSettings(C=30.0).metric.loss
+    >>> FewShotSettings(C=10.0).metric.loss
     'prototype'
     """
 
     metric: MetricSettings = field(default_factory=MetricSettings)
     layer: TrainingSettings = field(default_factory=TrainingSettings)
-    C: float = 10.0
+    C: float = 30.0
     name_strength: float = 0.5
     cluster_share: float = 0.7
     held_out: float = 1 / 3
@@ -144,15 +145,15 @@ def default_settings(strategy: Strategy, *, words: bool, tuned: Tuned | None = N
         metric = MetricSettings(loss="matching", names=0.0, steps=1000, learning_rate=3e-3)
         return FewShotSettings(metric=metric, layer=TrainingSettings(embeddings="pretrained"))
     if words:
-        return FewShotSettings(metric=MetricSettings(learning_rate=3e-3))
+        return FewShotSettings(metric=MetricSettings(learning_rate=3e-3), C=10.0)
     if strategy == "paper":
         # The paper's metric has neither names nor cosines.
-        return FewShotSettings(metric=MetricSettings(loss="matching", names=0.0))
+        return FewShotSettings(metric=MetricSettings(loss="matching", names=0.0), C=10.0)
     if tuned == "alone":
         metric = MetricSettings(steps=100, learning_rate=3e-4)
         return FewShotSettings(metric=metric, C=100.0, name_strength=5.0)
     if tuned == "paired":
-        return FewShotSettings(C=30.0, name_strength=5.0)
+        return FewShotSettings(name_strength=5.0)
     return FewShotSettings()
 
 
@@ -162,3 +163,9 @@ def find_tuning(encoder: Encoder) -> Tuned | None:
         return "paired" if any(find_tuning(one) for one in (encoder.first, encoder.second)) else None
     is_tuned = isinstance(encoder, SentenceEncoder) and encoder.weight_delta is not None
     return "alone" if is_tuned else None
+
+
+def settings_from(values: Mapping[str, Any]) -> FewShotSettings:
+    """Rebuild settings from their dictionary."""
+    nested = {"metric": MetricSettings(**values["metric"]), "layer": TrainingSettings(**values["layer"])}
+    return FewShotSettings(**{**values, **nested})

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, FrozenInputs
-from robusttc.fewshot.adaptation import FittedMetrics, LinearComponent, summarise_clusters
+from robusttc.fewshot.adaptation import summarise_clusters
+from robusttc.fewshot.components import FittedMetrics, LinearComponent, component_from, describe_component
 from robusttc.fewshot.metric import (
     Metric,
     SourceRows,
@@ -30,7 +30,6 @@ from robusttc.jobs import Job, Result
 from robusttc.models import (
     Clusters,
     TrainingJobs,
-    arrays_under,
     carries_words,
     check_clusters,
     cluster_members,
@@ -46,44 +45,33 @@ from robusttc.random import numpy_generator
 
 __all__ = [
     "STAGE",
+    "Partition",
     "Request",
     "Sources",
     "Trained",
     "TrainingInputs",
     "assemble",
-    "describe_component",
     "find_clusters",
-    "linear_from",
     "plan_requests",
     "prepare_sources",
     "train_all",
-    "train_pooled",
 ]
 
 STAGE = "fewshot"
 # The inverse penalty where thousands of rows of many tasks are pooled.
 POOLED_C = 3.0
+# Decisions are made on these rows.
+SPLITS = ("train", "valid")
 
+# The names of the tasks of each cluster.
 Partition = Mapping[int, Sequence[str]]
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The encoded source tasks.
+    """The encoded source tasks: the rows that decide, the rows that what serves is trained on.
 
-    Attributes
-    ----------
-    inputs
-        The frozen inputs of all distinct texts and label names.
-    tasks
-        The rows in ``train`` and ``valid`` of every task.
-    served
-        The rows that what serves is trained on; the same, or those in ``test`` too.
-    reader
-        What turns new texts into frozen inputs.
-    shared_labels
-        The labels that all sources have; None where they differ.
+    `reader` turns new texts into frozen inputs; `shared_labels` are those that all sources have, if any.
     """
 
     inputs: FrozenInputs
@@ -98,7 +86,7 @@ def prepare_sources(
     encoder: Encoder,
     *,
     use_label_names: bool,
-    splits: Sequence[str] = ("train", "valid"),
+    splits: Sequence[str] = SPLITS,
     progress: Progress | None = None,
 ) -> Sources:
     """Encode the rows of tasks that may share, and the names of their labels.
@@ -125,9 +113,8 @@ def prepare_sources(
     while free in tasks:
         free += "'"
     extra = [Task(free, named, ["name"] * len(named))] if named else []
-    decided = ("train", "valid")
     prepared = encoder.prepare(
-        TaskSet([*tasks, *extra]), splits=tuple(dict.fromkeys([*decided, *splits])), progress=progress
+        TaskSet([*tasks, *extra]), splits=tuple(dict.fromkeys([*SPLITS, *splits])), progress=progress
     )
     place_of: dict[str, int] = {}
     if extra:
@@ -139,8 +126,8 @@ def prepare_sources(
         codes = task.label_codes[rows].astype(np.int64)
         return SourceRows(task.name, prepared.items_of(task.name, rows), codes, np.array(names, np.int64))
 
-    own = {task.name: rows_of(task, decided) for task in tasks}
-    served = own if set(splits) == set(decided) else {task.name: rows_of(task, splits) for task in tasks}
+    own = {task.name: rows_of(task, SPLITS) for task in tasks}
+    served = own if set(splits) == set(SPLITS) else {task.name: rows_of(task, splits) for task in tasks}
     shared_labels = next(iter(tasks)).label_names if tasks.same_label_sets else None
     return Sources(prepared.inputs, own, served, encoder.for_new_texts(prepared), shared_labels)
 
@@ -174,6 +161,7 @@ class TrainingInputs:
 
     inputs: FrozenInputs
     splits: Mapping[str, Mapping[str, SourceRows]]
+    strategy: Strategy
     settings: FewShotSettings
     seed: int
     shared_labels: tuple[str, ...] | None = None
@@ -181,10 +169,10 @@ class TrainingInputs:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A metric of all sources of a split (``shared``) or of a cluster, or a pooled classifier (``pool``)."""
+    """A ``shared metric``, ``cluster metric`` or ``pool`` to be trained on sources, in order of names."""
 
     split: str
-    kind: Literal["shared", "cluster", "pool"]
+    kind: str
     names: tuple[str, ...]
 
 
@@ -192,25 +180,28 @@ Trained = dict[Request, Metric | LinearComponent | None]
 
 
 def plan_requests(
-    inputs: TrainingInputs, split: str, clusters: Partition, *, strategy: Strategy
-) -> dict[str | int, list[Request]]:
-    """Return what is trained on a split: for all sources (``"all"``), and for each cluster by its number.
+    inputs: TrainingInputs, split: str, clusters: Partition
+) -> tuple[dict[str, Request], dict[str, Request]]:
+    """Return the metrics and the pooled classifiers of a split, by the names of `FittedMetrics`.
 
     ``paper`` has models of clusters alone, and where labels are identical pooled classifiers alone.
     """
-    rows = inputs.splits[split]
-    has_pools = inputs.shared_labels is not None
-    groups: dict[str | int, tuple[str, ...]] = {
-        number: tuple(sorted(name for name in names if name in rows)) for number, names in clusters.items()
+    rows, is_blend = inputs.splits[split], inputs.strategy == "blend"
+    groups = {"shared": tuple(sorted(rows))} if is_blend else {}
+    groups |= {
+        f"cluster {number}": tuple(sorted(name for name in names if name in rows))
+        for number, names in sorted(clusters.items())
     }
-    if strategy == "blend":
-        groups["all"] = tuple(sorted(rows))
-    planned: dict[str | int, list[Request]] = {}
-    for key, names in groups.items():
-        planned[key] = [Request(split, "pool", names)] if has_pools and names else []
-        if (strategy == "blend" or not has_pools) and usable_sources([rows[name] for name in names]):
-            planned[key].append(Request(split, "shared" if key == "all" else "cluster", names))
-    return planned
+    metrics, pools = {}, {}
+    if inputs.shared_labels is not None:
+        pools = {key: Request(split, "pool", names) for key, names in groups.items() if names}
+    if is_blend or not pools:
+        metrics = {
+            key: Request(split, f"{key.partition(' ')[0]} metric", names)
+            for key, names in groups.items()
+            if usable_sources([rows[name] for name in names])
+        }
+    return metrics, pools
 
 
 def train_all(jobs: TrainingJobs, inputs: TrainingInputs, requests: Iterable[Request]) -> Trained:
@@ -225,37 +216,31 @@ def train_all(jobs: TrainingJobs, inputs: TrainingInputs, requests: Iterable[Req
     ordered = list(dict.fromkeys(requests))
     made = [
         Job(
-            "/".join(
-                [
-                    STAGE,
-                    one.split,
-                    "pool" if one.kind == "pool" else f"{one.kind} metric",
-                    name_tasks(one.names),
-                ]
-            ),
-            train_pool_job if one.kind == "pool" else train_metric_job,
-            one,
-            one.names,
+            "/".join([STAGE, request.split, request.kind, name_tasks(request.names)]),
+            train_pool if request.kind == "pool" else train_one_metric,
+            request,
+            request.names,
         )
-        for one in ordered
+        for request in ordered
     ]
     trained: Trained = {}
     lost: list[str] = []
     for request, job, result in zip(ordered, made, jobs.run(made), strict=True):
-        if request.kind == "shared":
+        if request.kind == "shared metric":
             result = require_result("the shared metric", job, result)
+        trained[request] = None
         if result is None:
             lost += request.names
-            trained[request] = None
-        elif request.kind == "pool":
-            trained[request] = linear_from(result.values, result.arrays) if result.values else None
-        else:
+        elif request.kind != "pool":
             trained[request] = Metric.from_description(result.values, result.arrays)
+        elif result.values:
+            pool = component_from(result.values, result.arrays, {})
+            trained[request] = pool if isinstance(pool, LinearComponent) else None
     warn_about_tasks("metrics or pooled classifiers of some clusters could not be trained", lost)
     return trained
 
 
-def train_metric_job(inputs: TrainingInputs, request: Request) -> Result:
+def train_one_metric(inputs: TrainingInputs, request: Request) -> Result:
     """Run a job: train a metric, and learn where names stand in it."""
     rows = inputs.splits[request.split]
     layer = train_metric(
@@ -269,16 +254,12 @@ def train_metric_job(inputs: TrainingInputs, request: Request) -> Result:
     return Result(*make_metric(layer, inputs.inputs, list(rows.values()), inputs.settings).describe())
 
 
-def train_pool_job(inputs: TrainingInputs, request: Request) -> Result:
+def train_pool(inputs: TrainingInputs, request: Request) -> Result:
     """Run a job: train a pooled classifier."""
-    component = train_pooled(
-        inputs.inputs,
-        [inputs.splits[request.split][name] for name in request.names],
-        n_labels=len(inputs.shared_labels or ()),
-        settings=inputs.settings,
-        seed=inputs.seed,
-    )
-    return Result({}) if component is None else Result(*describe_component(component))
+    sources = [inputs.splits[request.split][name] for name in request.names]
+    n_labels = len(inputs.shared_labels or ())
+    pool = train_pooled(inputs.inputs, sources, n_labels=n_labels, settings=inputs.settings, seed=inputs.seed)
+    return Result({}) if pool is None else Result(*describe_component(pool, {}))
 
 
 def train_pooled(
@@ -295,10 +276,7 @@ def train_pooled(
     paper's "standard CNN"). Labels weigh as often as they come: a support set has some rows of every label,
     so only the sources know how frequent a label is. The order of the tasks does not matter.
 
-    Returns
-    -------
-    LinearComponent or None
-        None where the tasks have rows of fewer than two labels.
+    None where the tasks have rows of fewer than two labels.
 
     Examples
     --------
@@ -317,34 +295,14 @@ def train_pooled(
         if isinstance(own, DenseInputs):
             fitted = fit_softmax(own.matrix, codes, n_labels=n_labels, C=POOLED_C, balanced=False)
             weight = np.asarray(fitted.weight, dtype=np.float32)
-            return LinearComponent(Metric(None), False, weight, np.asarray(fitted.bias, dtype=np.float32))
+            return LinearComponent((Metric(None),), False, weight, np.asarray(fitted.bias, dtype=np.float32))
         generator = numpy_generator(seed, "pooled", [source.name for source in ordered])
         model = train_model(own, codes, n_labels=n_labels, settings=settings.layer, generator=generator)
-        return LinearComponent(Metric(model.layer), False, model.head_weight, model.head_bias)
-
-
-def describe_component(component: LinearComponent) -> tuple[dict[str, Any], Arrays]:
-    """Return the settings and arrays that a classifier with a metric of its own is rebuilt from."""
-    metric, arrays = component.metric.describe()
-    arrays = {f"metric/{name}": array for name, array in arrays.items()}
-    arrays |= {"weight": component.weight, "bias": component.bias}
-    return {"metric": metric, "unit": component.unit}, arrays
-
-
-def linear_from(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearComponent:
-    """Rebuild a classifier from what `describe_component` returned."""
-    metric = Metric.from_description(values["metric"], arrays_under(arrays, "metric/"))
-    return LinearComponent(metric, bool(values["unit"]), arrays["weight"], arrays["bias"])
+        return LinearComponent((Metric(model.layer),), False, model.head_weight, model.head_bias)
 
 
 def assemble(
-    inputs: TrainingInputs,
-    split: str,
-    trained: Trained,
-    clusters: Partition,
-    *,
-    strategy: Strategy,
-    threshold: float | None,
+    inputs: TrainingInputs, split: str, trained: Trained, clusters: Partition, *, threshold: float | None
 ) -> FittedMetrics:
     """Put together what was trained on a split.
 
@@ -354,34 +312,26 @@ def assemble(
         If no episode can be drawn from any task.
     """
     rows = inputs.splits[split]
-    planned = plan_requests(inputs, split, clusters, strategy=strategy)
-    metrics: dict[str | int, Metric] = {}
-    pools: dict[str | int, LinearComponent] = {}
-    for key, requests in planned.items():
-        for request in requests:
-            found = trained.get(request)
-            if isinstance(found, Metric):
-                metrics[key] = found
-            elif found is not None:
-                pools[key] = found
-    shared = metrics.pop("all", None)
-    if shared is None and not (strategy == "paper" and pools):
+    planned = plan_requests(inputs, split, clusters)
+    metrics, pools = (
+        {key: found for key, request in plan.items() if (found := trained.get(request)) is not None}
+        for plan in planned
+    )
+    if not ("shared" in planned[0] if inputs.strategy == "blend" else planned[0] or planned[1]):
         check_usable(list(rows.values()))
-    vectors = Metric(None) if isinstance(inputs.inputs, DenseInputs) else None
-    space = vectors or shared
+    if isinstance(inputs.inputs, DenseInputs):
+        metrics["vectors"] = Metric(None)
     summaries = {}
-    if strategy == "blend" and clusters and space is not None:
+    if inputs.strategy == "blend" and clusters:
+        space: Any = metrics.get("vectors") or metrics["shared"]
         summaries = summarise_clusters(space, inputs.inputs, rows, clusters)
     return FittedMetrics(
-        strategy,
+        inputs.strategy,
         inputs.settings,
         inputs.seed,
         threshold,
-        vectors,
-        shared,
-        {int(key): metric for key, metric in metrics.items()},
+        metrics,  # type: ignore[arg-type]
+        pools,  # type: ignore[arg-type]
         summaries,
         inputs.shared_labels,
-        pools.pop("all", None),
-        {int(key): pool for key, pool in pools.items()},
     )

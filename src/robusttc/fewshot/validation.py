@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
-from robusttc.encoders import Encoder, FrozenInputs, WordInputs
-from robusttc.fewshot.adaptation import FittedMetrics, Support, accuracy, adapt, fit_own
+from robusttc.encoders import Encoder, WordInputs
+from robusttc.fewshot.adaptation import Support, adapt, fit_own
+from robusttc.fewshot.components import FittedMetrics
 from robusttc.fewshot.metric import SourceRows, usable_sources
 from robusttc.fewshot.protocol import EXTRA_ROWS, pick_rows
 from robusttc.fewshot.settings import FewShotSettings, Strategy, default_settings, find_tuning
@@ -53,15 +54,13 @@ __all__ = [
     "THRESHOLD",
     "WHOLE",
     "HeldOut",
-    "HeldOutTask",
     "Round",
     "assess_fewshot",
     "deal_rounds",
-    "draw_support",
     "evaluate_rounds",
+    "make_inputs",
     "plan_rounds",
     "requests_of",
-    "training_inputs",
     "tune_threshold",
 ]
 
@@ -85,7 +84,8 @@ WHOLE, HELD_OUT = "whole", "held out"
 class Round:
     """Sources that are held out together, and the partitions of the others that are compared.
 
-    Partitions are ``shared`` (no clusters), ``cluster``, and ``random 0`` and so on.
+    Partitions are ``shared`` (no clusters), ``cluster``, and ``random 0`` and so on; ``paper`` has
+    ``cluster`` alone.
     """
 
     name: str
@@ -103,7 +103,7 @@ def plan_rounds(
     n_random: int,
     seed: int,
 ) -> list[Round]:
-    """Plan what is held out, and which partitions of the others are compared; ``paper`` compares none."""
+    """Plan what is held out, and which partitions of the others are compared."""
     usable = sorted(source.name for source in usable_sources(list(sources.tasks.values())))
     if len(usable) < LEAST_TASKS:
         return []
@@ -142,117 +142,77 @@ def deal_rounds(names: Sequence[str], share: float, seed: int) -> list[frozenset
     return parts[:n_rounds]
 
 
-def training_inputs(
-    sources: Sources, rounds: Sequence[Round], *, settings: FewShotSettings, seed: int
+def make_inputs(
+    sources: Sources, rounds: Sequence[Round], *, strategy: Strategy, settings: FewShotSettings, seed: int
 ) -> TrainingInputs:
     """Return what jobs see: all sources, and those that are not held out in each round."""
     splits: dict[str, Mapping[str, SourceRows]] = {
         one.name: {name: sources.tasks[name] for name in one.rest} for one in rounds
     }
     splits |= {WHOLE: sources.served, HELD_OUT: sources.tasks}
-    return TrainingInputs(sources.inputs, splits, settings, seed, sources.shared_labels)
+    return TrainingInputs(sources.inputs, splits, strategy, settings, seed, sources.shared_labels)
 
 
-def requests_of(inputs: TrainingInputs, rounds: Sequence[Round], strategy: Strategy) -> list[Request]:
+def requests_of(inputs: TrainingInputs, rounds: Sequence[Round]) -> list[Request]:
     """Return all that is trained for some rounds, each once."""
-    planned = (
-        plan_requests(inputs, one.name, partition, strategy=strategy)
+    plans = [
+        plan
         for one in rounds
         for partition in one.partitions.values()
-    )
-    return list(dict.fromkeys(request for plan in planned for own in plan.values() for request in own))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SupportDraw:
-    """A support set of a held-out task, and its queries: items of the frozen inputs and their labels."""
-
-    support: Support
-    queries: Codes
-    codes: Codes
+        for plan in plan_requests(inputs, one.name, partition)
+    ]
+    return list(dict.fromkeys(request for plan in plans for request in plan.values()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationInputs:
-    """What all jobs see: for every held-out task its round and its draws, and texts of other tasks."""
+    """What all jobs see: the metrics of each partition for every task, and items of other tasks."""
 
-    inputs: FrozenInputs
-    round_of: Mapping[str, str]
-    draws: Mapping[str, Sequence[SupportDraw]]
-    outside: Mapping[str, Codes]
+    training: TrainingInputs
     metrics: Mapping[str, Mapping[str, FittedMetrics]]
-    shared_labels: tuple[str, ...] | None
+    outside: Mapping[str, Codes]
     with_own: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOutTask:
-    """What became of a held-out task, draw by draw.
+class HeldOut:
+    """What became of all held-out tasks, by name.
 
-    Attributes
-    ----------
-    codes
-        The labels of the queries.
-    tables
-        The probabilities of the queries, by partition.
-    best
-        The accuracy on the support set that the threshold is compared with, by partition.
-    own
-        The accuracy of the task's own model on the queries; empty where it was not measured.
-    example
-        The first draw's queries and texts of other tasks, for the out-of-scope model.
+    The arrays of a task are, over the queries of all its support sets: their ``codes``; the probabilities
+    ``table/...`` and the accuracy on the support set ``best/...`` of each partition; and whether its ``own``
+    model was right, if that was asked for. ``scope/...`` has what the out-of-scope model is fitted to.
     """
 
-    codes: list[Codes]
-    tables: Mapping[str, list[NDArray[np.float64]]]
-    best: Mapping[str, list[float]]
-    own: list[float]
-    example: ScopeExample | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldOut:
-    """All held-out tasks, by name."""
-
-    tasks: Mapping[str, HeldOutTask]
+    tasks: Mapping[str, Mapping[str, NDArray[Any]]]
 
     def accuracies(self, partition: str) -> NDArray[np.float64]:
-        """Return the accuracy of each task, the mean over its support sets."""
-        return np.array(
-            [
-                np.mean(
-                    [
-                        float((table.argmax(axis=1) == codes).mean())
-                        for table, codes in zip(task.tables[partition], task.codes, strict=True)
-                    ]
-                )
-                for task in self.tasks.values()
-            ]
-        )
+        """Return the accuracy of each task."""
+        rows = self.rows(partition)
+        return np.array([float((table.argmax(axis=1) == codes).mean()) for table, codes in rows])
 
     def rows(self, partition: str) -> list[tuple[NDArray[np.float64], Codes]]:
         """Return the probabilities of each task's queries, and their labels."""
-        return [
-            (np.concatenate(task.tables[partition]), np.concatenate(task.codes))
-            for task in self.tasks.values()
-        ]
+        return [(task[f"table/{partition}"], task["codes"]) for task in self.tasks.values()]
 
     def examples(self) -> list[ScopeExample]:
         """Return what the out-of-scope model is fitted to."""
-        return [task.example for task in self.tasks.values() if task.example is not None]
+        return [
+            ScopeExample(task["scope/reference"], task["scope/asked"], task["scope/outside"])
+            for task in self.tasks.values()
+            if "scope/outside" in task
+        ]
 
-    def judge(self, seed: int, **options: Any) -> Verdict:
+    def judge(self, *, always: bool = False, seed: int = 0) -> Verdict:
         """Return whether clusters help the held-out tasks."""
-        partitions = next(iter(self.tasks.values())).tables if self.tasks else {}
-        random = [self.accuracies(name) for name in partitions if name.startswith("random")]
+        names = [key.partition("/")[2] for task in self.tasks.values() for key in task if "table/" in key]
+        random = [self.accuracies(name) for name in dict.fromkeys(names) if name.startswith("random")]
         return make_verdict(
             "fewshot",
-            cluster=self.accuracies("cluster") if "cluster" in partitions else None,
-            shared=self.accuracies("shared") if self.tasks else np.zeros(0),
+            cluster=self.accuracies("cluster") if "cluster" in names else None,
+            shared=self.accuracies("shared") if names else np.zeros(0),
             random=np.stack(random) if random else None,
-            otherwise="the shared metric serves",
+            always=always,
             seed=seed,
-            **options,
         )
 
 
@@ -263,55 +223,88 @@ def evaluate_rounds(
     inputs: TrainingInputs,
     trained: Trained,
     *,
-    strategy: Strategy,
     threshold: float | None,
     with_own: bool = False,
 ) -> HeldOut:
     """Treat the held-out tasks of all rounds as few-shot targets, one job per task."""
-    metrics = {
-        one.name: {
-            name: assemble(inputs, one.name, trained, partition, strategy=strategy, threshold=threshold)
+    metrics = {}
+    for one in rounds:
+        of_round = {
+            name: assemble(inputs, one.name, trained, partition, threshold=threshold)
             for name, partition in one.partitions.items()
         }
-        for one in rounds
-    }
-    round_of = {name: one.name for one in rounds for name in one.held}
-    held = inputs.splits[HELD_OUT]
-    draws = {
-        name: [
-            draw
-            for number in range(inputs.settings.draws)
-            if (draw := draw_support(inputs.inputs, held[name], number, inputs.seed)) is not None
-        ]
-        for name in round_of
-    }
-    draws = {name: own for name, own in draws.items() if own}
-    shared = EvaluationInputs(
-        inputs.inputs,
-        round_of,
-        draws,
-        choose_outside(draws, clusters, inputs.seed),
-        metrics,
-        inputs.shared_labels,
-        with_own,
-    )
-    jobs.set_inputs(shared)
+        metrics |= dict.fromkeys(one.held, of_round)
+    outside = choose_outside(inputs, list(metrics), clusters)
+    jobs.set_inputs(EvaluationInputs(inputs, metrics, outside, with_own))
     made = [
-        Job(f"{STAGE}/{round_of[name]}/held out/task {name}", evaluate_task, name, (name,)) for name in draws
+        Job(f"{STAGE}/{one.name}/held out/task {name}", evaluate_task, name, (name,))
+        for one in rounds
+        for name in one.held
     ]
-    results = dict(zip(draws, jobs.run(made), strict=True))
+    results = dict(zip(metrics, jobs.run(made), strict=True))
     warn_about_tasks(
         "some tasks could not be evaluated as few-shot targets",
         (name for name, result in results.items() if result is None),
     )
-    return HeldOut(
-        {name: read_evaluation(draws[name], result) for name, result in results.items() if result is not None}
-    )
+    # A task without rows for queries has no arrays.
+    return HeldOut({name: one.arrays for name, one in results.items() if one is not None and one.arrays})
 
 
-def draw_support(inputs: FrozenInputs, source: SourceRows, draw: int, seed: int) -> SupportDraw | None:
-    """Draw the support set and the queries of a held-out task; None if no row is left for a query."""
-    generator = numpy_generator(seed, "rehearsal", [source.name, str(draw)])
+def choose_outside(inputs: TrainingInputs, names: Sequence[str], clusters: Partition) -> dict[str, Codes]:
+    """Return for each held-out task some items of held-out tasks of other clusters that it does not have.
+
+    Where there is but one cluster, of all other tasks.
+    """
+    rows = inputs.splits[HELD_OUT]
+    cluster_of = {name: number for number, own in clusters.items() for name in own}
+    is_one = len({cluster_of.get(name) for name in names}) < 2
+    found = {}
+    for name in names:
+        others = [
+            rows[other].items
+            for other in names
+            if other != name and (is_one or cluster_of.get(other) != cluster_of.get(name))
+        ]
+        outside = np.setdiff1d(np.concatenate([*others, np.zeros(0, np.int64)]), rows[name].items)
+        found[name] = numpy_generator(inputs.seed, "outside", [name]).permutation(outside)[:MAX_OUTSIDE]
+    return found
+
+
+def evaluate_task(shared: EvaluationInputs, name: str) -> Result:
+    """Run a job: adapt to the support sets of a held-out task, and predict its queries."""
+    training, metrics = shared.training, shared.metrics[name]
+    source, labels = training.splits[HELD_OUT][name], training.shared_labels
+    reference = next(iter(metrics.values()))
+    found: dict[str, list[NDArray[Any]]] = {}
+    for draw in range(training.settings.draws):
+        drawn = draw_support(training, source, draw)
+        if drawn is None:
+            return Result({})
+        support, items, codes = drawn
+        queries = training.inputs.take(items)
+        label_names = labels if labels is not None and len(labels) == support.n_labels else ()
+        found.setdefault("codes", []).append(codes)
+        for partition, fitted in metrics.items():
+            adapted = adapt(fitted, support, label_names)
+            found.setdefault(f"table/{partition}", []).append(adapted.probabilities(queries))
+            found.setdefault(f"best/{partition}", []).append(np.full(len(codes), adapted.best_accuracy))
+        if shared.with_own:
+            own = fit_own(reference, support).probabilities(queries)
+            found.setdefault("own", []).append(own.argmax(axis=1) == codes)
+        space, outside = reference.reference, shared.outside[name]
+        if draw == 0 and space is not None and len(outside):
+            asked = training.inputs.take(np.concatenate([items, outside]))
+            found["scope/reference"] = [space.directions(support.inputs)]
+            found["scope/asked"] = [space.directions(asked)]
+            found["scope/outside"] = [np.arange(len(asked)) >= len(items)]
+    return Result({}, {key: np.concatenate(parts) for key, parts in found.items()})
+
+
+def draw_support(
+    inputs: TrainingInputs, source: SourceRows, draw: int
+) -> tuple[Support, Codes, Codes] | None:
+    """Draw a support set of a task, and the items and labels of its queries; None if no row is left."""
+    generator = numpy_generator(inputs.seed, "rehearsal", [source.name, str(draw)])
     present, codes = np.unique(source.codes, return_inverse=True)
     picked = pick_rows(codes, per_label=1, extra=EXTRA_ROWS, generator=generator)
     others = np.setdiff1d(generator.permutation(len(codes)), picked)
@@ -322,78 +315,12 @@ def draw_support(inputs: FrozenInputs, source: SourceRows, draw: int, seed: int)
     names = source.name_items[present]
     support = Support(
         source.name,
-        inputs.take(source.items[picked]),
+        inputs.inputs.take(source.items[picked]),
         codes[picked].astype(np.int64),
         len(present),
-        inputs.take(names) if (names >= 0).all() else None,
+        inputs.inputs.take(names) if (names >= 0).all() else None,
     )
-    return SupportDraw(support, source.items[others], codes[others].astype(np.int64))
-
-
-def choose_outside(
-    draws: Mapping[str, Sequence[SupportDraw]], clusters: Partition, seed: int
-) -> dict[str, Codes]:
-    """Return for each task some queries of tasks of other clusters, none of which is a query of its own.
-
-    Where there is but one cluster, of all other tasks.
-    """
-    cluster_of = {name: number for number, names in clusters.items() for name in names}
-    is_one = len({cluster_of.get(name) for name in draws}) < 2
-    found = {}
-    for name, own in draws.items():
-        others = [
-            other[0].queries
-            for other_name, other in draws.items()
-            if other_name != name and (is_one or cluster_of.get(other_name) != cluster_of.get(name))
-        ]
-        outside = np.setdiff1d(np.concatenate([*others, np.zeros(0, np.int64)]), own[0].queries)
-        found[name] = numpy_generator(seed, "outside", [name]).permutation(outside)[:MAX_OUTSIDE]
-    return found
-
-
-def evaluate_task(shared: EvaluationInputs, name: str) -> Result:
-    """Run a job: adapt to the support sets of a held-out task, and predict its queries."""
-    arrays: dict[str, NDArray[Any]] = {}
-    metrics = shared.metrics[shared.round_of[name]]
-    for number, draw in enumerate(shared.draws[name]):
-        queries = shared.inputs.take(draw.queries)
-        is_whole = shared.shared_labels is not None and draw.support.n_labels == len(shared.shared_labels)
-        label_names = shared.shared_labels if is_whole and shared.shared_labels is not None else ()
-        for partition, fitted in metrics.items():
-            adapted = adapt(fitted, draw.support, label_names)
-            arrays[f"{number}/table/{partition}"] = adapted.probabilities(queries)
-            # An array: it may be NaN, which JSON does not have.
-            arrays[f"{number}/best/{partition}"] = np.array([adapted.best_accuracy])
-        first = next(iter(metrics.values()))
-        if shared.with_own:
-            everything = np.ones(len(draw.codes), dtype=np.bool_)
-            table = fit_own(first, draw.support).probabilities(queries)
-            arrays[f"{number}/own"] = np.array([accuracy(table, draw.codes, everything)])
-        if number == 0 and len(shared.outside[name]) and first.reference is not None:
-            asked = np.concatenate([draw.queries, shared.outside[name]])
-            arrays["scope/reference"] = first.reference.directions(draw.support.inputs)
-            arrays["scope/asked"] = first.reference.directions(shared.inputs.take(asked))
-            arrays["scope/outside"] = np.arange(len(asked)) >= len(draw.queries)
-    return Result({}, arrays)
-
-
-def read_evaluation(draws: Sequence[SupportDraw], result: Result) -> HeldOutTask:
-    """Rebuild what a job returned."""
-    arrays = result.arrays
-    partitions = [key.removeprefix("0/table/") for key in arrays if key.startswith("0/table/")]
-    places = range(len(draws))
-    example = None
-    if "scope/outside" in arrays:
-        example = ScopeExample(
-            arrays["scope/reference"], arrays["scope/asked"], arrays["scope/outside"].astype(np.bool_)
-        )
-    return HeldOutTask(
-        [draw.codes for draw in draws],
-        {name: [arrays[f"{place}/table/{name}"] for place in places] for name in partitions},
-        {name: [float(arrays[f"{place}/best/{name}"][0]) for place in places] for name in partitions},
-        [float(arrays[f"{place}/own"][0]) for place in places if f"{place}/own" in arrays],
-        example,
-    )
+    return support, source.items[others], codes[others].astype(np.int64)
 
 
 def tune_threshold(held_out: HeldOut, partition: str) -> float:
@@ -403,13 +330,10 @@ def tune_threshold(held_out: HeldOut, partition: str) -> float:
     """
     best, chosen = -1.0, THRESHOLD
     for threshold in sorted(THRESHOLDS, key=lambda value: abs(value - THRESHOLD)):
-        values = [
-            own if reached < threshold else float((table.argmax(axis=1) == codes).mean())
-            for task in held_out.tasks.values()
-            for table, codes, reached, own in zip(
-                task.tables[partition], task.codes, task.best[partition], task.own, strict=True
-            )
-        ]
+        values = []
+        for task in held_out.tasks.values():
+            mixed = task[f"table/{partition}"].argmax(axis=1) == task["codes"]
+            values.append(np.where(task[f"best/{partition}"] < threshold, task["own"], mixed).mean())
         if values and float(np.mean(values)) > best + 1e-12:
             best, chosen = float(np.mean(values)), threshold
     return chosen
@@ -467,17 +391,14 @@ def assess_fewshot(
         sources = prepare_sources(tasks.shareable(), encoder, use_label_names=True, progress=progress)
         words = isinstance(sources.inputs, WordInputs)
         settings = settings or default_settings("blend", words=words, tuned=find_tuning(encoder))
-        rounds = plan_rounds(
-            sources, members, strategy="blend", settings=settings, n_random=n_random, seed=seed
-        )
-        inputs = training_inputs(sources, rounds, settings=settings, seed=seed)
-        requests = requests_of(inputs, rounds, "blend")
+        options: dict[str, Any] = {"strategy": "blend", "settings": settings, "seed": seed}
+        rounds = plan_rounds(sources, members, n_random=n_random, **options)
+        inputs = make_inputs(sources, rounds, **options)
+        requests = requests_of(inputs, rounds)
         total = len(requests) + sum(len(one.held) for one in rounds)
         with TrainingJobs(STAGE, runner, progress=progress, total=total, unit="jobs") as jobs:
             trained = train_all(jobs, inputs, requests)
             threshold = THRESHOLD if words else None
-            held_out = evaluate_rounds(
-                jobs, rounds, members, inputs, trained, strategy="blend", threshold=threshold
-            )
+            held_out = evaluate_rounds(jobs, rounds, members, inputs, trained, threshold=threshold)
             jobs.finish()
-    return held_out.judge(seed)
+    return held_out.judge(seed=seed)
