@@ -185,7 +185,7 @@ def our_trials(plan: Plan, clusterings: Clusterings, sources: TaskSet) -> list[T
             model = ClusterFewShot(random_state=seed, **options).fit(sources, dict(grouping.groups))
             extra = {
                 **grouping.extra,
-                "verdict": model.verdict_.to_dict(),
+                "verdict": None if model.verdict_ is None else model.verdict_.to_dict(),
                 "clusters_serve": model.clusters_serve_,
             }
             settings = {**describe_model(model), "clusters from": grouping.settings}

@@ -99,6 +99,7 @@ def test_random_clusters_do_not_serve(seed: int) -> None:
     # Each cluster has as many tasks of one kind as of the other.
     learner = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK, random_state=seed)
     learner.fit(sources, [number // 2 % 2 for number in range(len(sources))])
+    assert learner.verdict_ is not None
     assert not learner.verdict_.clusters_help
     assert not learner.clusters_serve_
     assert "shared model serves" in learner.verdict_.sentence
@@ -193,7 +194,8 @@ def test_what_serves_is_what_is_told_of() -> None:
     assert always.clusters_serve_
     assert "they serve" in always.verdict_.sentence
     sources = tasks.subset(tasks.names[:-4])
-    for strategy, settings in (("blend", QUICK), ("paper", QUICK_PAPER)):
+    choices: Any = (("blend", QUICK), ("paper", QUICK_PAPER))
+    for strategy, settings in choices:
         never = ClusterFewShot(
             FeatureEncoder(vectors), strategy=strategy, settings=settings, cluster_models="never"
         ).fit(sources, [kinds[name] for name in sources.names])
@@ -514,6 +516,7 @@ def test_use_before_fitting_and_useless_sources_are_refused() -> None:
 def test_few_sources_give_no_verdict_and_no_scope() -> None:
     tasks, vectors, kinds = make_kinds(0, 4)
     learner = ClusterFewShot(FeatureEncoder(vectors), settings=QUICK).fit(tasks, list(kinds.values()))
+    assert learner.verdict_ is not None
     assert not learner.verdict_.clusters_help
     assert learner.trust_.n_tasks == 0
     task, rows = make_new(["a", "b", "a", "b"])

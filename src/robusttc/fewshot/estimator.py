@@ -62,7 +62,7 @@ from robusttc.models import (
     read_model_folder,
     write_model_folder,
 )
-from robusttc.params import Boolean, Choice, Integer, Nothing, Number, check_params
+from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, check_params
 from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 
@@ -70,7 +70,7 @@ __all__ = ["ClusterFewShot"]
 
 KIND, VERSION = "few-shot", 2
 REFIT_SPLITS = {"train": ("train",), "valid": ("train", "valid"), "all": ("train", "valid", "test")}
-CONSTRAINTS = {
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "strategy": (Choice("blend", "paper"),),
     "cluster_models": (Choice("auto", "always", "never"),),
     "use_label_names": (Boolean(),),

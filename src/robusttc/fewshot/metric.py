@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float32]
-Matrix = NDArray[np.float32] | NDArray[np.float64]
+Matrix = TypeVar("Matrix", NDArray[np.float32], NDArray[np.float64])
 Codes = NDArray[np.int64]
 
 EPISODES_A_STEP = 4
@@ -263,20 +263,18 @@ def episode_gradients(
         middle = start + len(episode.support)
         end = middle + len(episode.queries)
         support, queries = representation[start:middle], representation[middle:end]
-        loss_of = matching_loss if settings.loss == "matching" else prototype_loss
-        loss, gradient[start:middle], gradient[middle:end] = loss_of(
-            support, queries, episode, settings.scale
-        )
+        if settings.loss == "matching":
+            found = matching_loss(support, queries, episode)
+        else:
+            found = prototype_loss(support, queries, episode, settings.scale)
+        loss, gradient[start:middle], gradient[middle:end] = found
         total, start = total + loss, end
     gradient /= representation.dtype.type(len(episodes))
     return total / len(episodes), gradient
 
 
-def matching_loss(
-    support: Matrix, queries: Matrix, episode: Episode, scale: float
-) -> tuple[float, Matrix, Matrix]:
+def matching_loss(support: Matrix, queries: Matrix, episode: Episode) -> tuple[float, Matrix, Matrix]:
     """Return the loss of matching (Eq. 4) and its gradients with respect to support and queries."""
-    del scale  # it is in the initial layer
     shares = softmax_rows(queries @ support.T)
     own = episode.support_codes[None, :] == episode.query_codes[:, None]
     right = np.maximum((shares * own).sum(axis=1), 1e-30)
@@ -386,13 +384,11 @@ class Metric:
 
     def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that it is rebuilt from."""
-        if self.layer is None:
-            values, arrays = {"layer": None}, {}
-        else:
-            activation = self.layer.activation if isinstance(self.layer, DenseLayer) else "relu"
-            values = {"layer": {"activation": activation}}
-            arrays = {f"layer/{name}": array for name, array in self.layer.parameters().items()}
-        return values, arrays if self.name_map is None else {**arrays, "name_map": self.name_map}
+        layer, arrays = None, {} if self.name_map is None else {"name_map": self.name_map}
+        if self.layer is not None:
+            layer = {"activation": self.layer.activation if isinstance(self.layer, DenseLayer) else "relu"}
+            arrays |= {f"layer/{name}": array for name, array in self.layer.parameters().items()}
+        return {"layer": layer}, arrays
 
     @classmethod
     def from_description(cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Metric:

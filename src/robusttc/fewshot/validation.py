@@ -227,7 +227,7 @@ def evaluate_rounds(
     with_own: bool = False,
 ) -> HeldOut:
     """Treat the held-out tasks of all rounds as few-shot targets, one job per task."""
-    metrics = {}
+    metrics: dict[str, dict[str, FittedMetrics]] = {}
     for one in rounds:
         of_round = {
             name: assemble(inputs, one.name, trained, partition, threshold=threshold)
