@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import FeatureEncoder, SentenceEncoder
+from robusttc.encoders import DenseInputs, FeatureEncoder, PairedEncoder, SentenceEncoder
 from robusttc.errors import StoreError, UsageError
 from robusttc.fewshot import (
     ClusterFewShot,
@@ -92,6 +92,27 @@ def test_a_model_with_something_missing_is_refused(tmp_path: Path, lost: str) ->
     write_model_folder(tmp_path / "n", kind="few-shot task", version=2, settings=values, arrays=arrays)
     with pytest.raises(StoreError, match="damaged"):
         FewShotModel.load(tmp_path / "n")
+
+
+def test_two_encoders_have_a_metric_each() -> None:
+    tasks, encoder = make_tasks(8)
+    first = {name: np.asarray(rows)[:, :3] for name, rows in encoder.features.items()}
+    second = {name: 9 * np.asarray(rows)[:, 2:] for name, rows in encoder.features.items()}
+    pair = PairedEncoder(FeatureEncoder(first), FeatureEncoder(second))
+    settings = FewShotSettings(metric=MetricSettings(steps=20), draws=1)
+    learner = ClusterFewShot(pair, settings=settings).fit(tasks)
+    metric = learner.metrics_.metrics["shared"]
+    assert metric.split == 3
+    weight = metric.layer.parameters()["weight"]  # type: ignore[union-attr]
+    assert not weight[:3, 3:].any()
+    assert not weight[3:, :3].any()
+    rows = DenseInputs(np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32))
+    squares = metric.directions(rows) ** 2
+    np.testing.assert_allclose(squares[:, :3].sum(axis=1), 0.5, atol=1e-6)
+    np.testing.assert_allclose(squares[:, 3:].sum(axis=1), 0.5, atol=1e-6)
+    # The first one's metric is what it would be without the second.
+    alone = ClusterFewShot(FeatureEncoder(first), settings=settings).fit(tasks).metrics_.metrics["shared"]
+    np.testing.assert_array_equal(alone.layer.parameters()["weight"], weight[:3, :3])  # type: ignore[union-attr]
 
 
 def test_every_task_is_held_out_at_most_once() -> None:

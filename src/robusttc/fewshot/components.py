@@ -30,6 +30,9 @@ __all__ = [
     "sum_by_label",
 ]
 
+# What vectors as they are contribute to cosines beside those under a metric.
+VECTORS_SHARE = 0.3
+
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
@@ -37,7 +40,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearComponent:
-    """A softmax classifier under one or more metrics; with `unit`, on their unit vectors side by side."""
+    """A softmax classifier under a metric; with `unit`, on unit vectors, those of a second one beside."""
 
     metrics: tuple[Metric, ...]
     unit: bool
@@ -73,8 +76,11 @@ Component = LinearComponent | MatchingComponent
 
 
 def side_by_side(directions: Sequence[Floats]) -> Floats:
-    """Return unit vectors under several metrics as one unit vector."""
-    return np.asarray(np.concatenate(directions, axis=1) / np.float32(np.sqrt(len(directions))), np.float32)
+    """Return unit vectors under a metric, and those as they are beside them, as one unit vector."""
+    if len(directions) == 1:
+        return directions[0]
+    shares = np.sqrt([1 - VECTORS_SHARE, VECTORS_SHARE]).astype(np.float32)
+    return np.concatenate([share * one for share, one in zip(shares, directions, strict=True)], axis=1)
 
 
 def match(queries: Floats, support: Floats, codes: Codes, *, n_labels: int) -> Doubles:

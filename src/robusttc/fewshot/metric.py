@@ -359,10 +359,14 @@ class Metric:
         The trained layer; None for ready-made vectors as they are.
     name_map
         See `fit_name_map`; None leaves names where they are.
+    split
+        Where vectors are those of two encoders: how many columns the first one has. Each half then has a
+        metric of its own, and counts the same. 0 for one encoder.
     """
 
     layer: Layer | None
     name_map: Floats | None = None
+    split: int = 0
 
     def represent(self, inputs: FrozenInputs) -> Floats:
         """Return the representation of every item, as it is."""
@@ -374,13 +378,14 @@ class Metric:
 
     def directions(self, inputs: FrozenInputs) -> Floats:
         """Return the representation of every item, at length 1."""
-        return np.asarray(unit_rows(self.represent(inputs)), dtype=np.float32)
+        return unit_halves(self.represent(inputs), self.split)
 
     def place_names(self, names: FrozenInputs) -> Floats:
         """Return unit vectors that stand for labels, from the inputs of their names."""
         vectors = self.directions(names)
-        moved = vectors if self.name_map is None else vectors + vectors @ self.name_map
-        return np.asarray(unit_rows(moved), dtype=np.float32)
+        return unit_halves(
+            vectors if self.name_map is None else vectors + vectors @ self.name_map, self.split
+        )
 
     def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings and arrays that it is rebuilt from."""
@@ -388,7 +393,7 @@ class Metric:
         if self.layer is not None:
             layer = {"activation": self.layer.activation if isinstance(self.layer, DenseLayer) else "relu"}
             arrays |= {f"layer/{name}": array for name, array in self.layer.parameters().items()}
-        return {"layer": layer}, arrays
+        return {"layer": layer, "split": self.split}, arrays
 
     @classmethod
     def from_description(cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Metric:
@@ -406,7 +411,15 @@ class Metric:
                 layer = layer_from_parameters(arrays_under(arrays, "layer/"), settings=settings)
             except (RobustTCError, TypeError) as error:
                 raise StoreError("a saved metric is damaged", got=str(error)) from error
-        return cls(layer, name_map)
+        return cls(layer, name_map, int(values["split"]))
+
+
+def unit_halves(matrix: Floats, split: int) -> Floats:
+    """Scale every row to length 1, each half by itself if there are two."""
+    if not split:
+        return np.asarray(unit_rows(matrix), dtype=np.float32)
+    halves = [unit_rows(matrix[:, :split]), unit_rows(matrix[:, split:])]
+    return np.asarray(np.concatenate(halves, axis=1) / np.sqrt(2), dtype=np.float32)
 
 
 def mean_direction(metric: Metric, inputs: FrozenInputs) -> Floats:
@@ -416,16 +429,42 @@ def mean_direction(metric: Metric, inputs: FrozenInputs) -> Floats:
 
 
 def make_metric(
-    layer: Layer | None, inputs: FrozenInputs, sources: Sequence[SourceRows], settings: FewShotSettings
+    layers: Sequence[Layer],
+    inputs: FrozenInputs,
+    sources: Sequence[SourceRows],
+    settings: FewShotSettings,
+    split: int = 0,
 ) -> Metric:
-    """Make a metric of a layer, with a map of names that is learned on all sources that have some."""
-    metric = Metric(layer)
+    """Make a metric of a layer, or of one per encoder, with a map of names that all sources have."""
+    layer = layers[0] if len(layers) == 1 else join_layers(layers)
+    metric = Metric(layer, split=split)
     if not any((source.name_items >= 0).any() for source in sources):
         return metric
-    name_map = fit_name_map(
-        lambda items: metric.directions(inputs.take(items)), sources, strength=settings.name_strength
-    )
-    return Metric(layer, name_map)
+    parts = [slice(None)] if not split else [slice(split), slice(split, None)]
+    maps = [
+        fit_name_map(
+            lambda items, part=part: unit_rows(metric.represent(inputs.take(items))[:, part]),
+            sources,
+            strength=settings.name_strength,
+        )
+        for part in parts
+    ]
+    found = [one for one in maps if one is not None]
+    return Metric(layer, block_diagonal(found) if found else None, split)
+
+
+def join_layers(layers: Sequence[Layer]) -> DenseLayer:
+    """Return one layer of those of two encoders, each for its own columns."""
+    parameters = [layer.parameters() for layer in layers]
+    bias = np.concatenate([one["bias"] for one in parameters])
+    return DenseLayer(block_diagonal([one["weight"] for one in parameters]), bias, "linear")
+
+
+def block_diagonal(blocks: Sequence[Floats]) -> Floats:
+    """Return matrices along the diagonal of one."""
+    from scipy.linalg import block_diag
+
+    return np.asarray(block_diag(*blocks), dtype=np.float32)
 
 
 def fit_name_map(

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, FrozenInputs
+from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, FrozenInputs, PairedEncoder
 from robusttc.fewshot.adaptation import summarise_clusters
 from robusttc.fewshot.components import FittedMetrics, LinearComponent, component_from, describe_component
 from robusttc.fewshot.metric import (
@@ -25,7 +25,7 @@ from robusttc.fewshot.metric import (
     train_metric,
     usable_sources,
 )
-from robusttc.fewshot.settings import FewShotSettings, Strategy
+from robusttc.fewshot.settings import FewShotSettings, Strategy, find_tuning
 from robusttc.jobs import Job, Result
 from robusttc.models import (
     Clusters,
@@ -69,9 +69,10 @@ Partition = Mapping[int, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The encoded source tasks: the rows that decide, the rows that what serves is trained on.
+    """The encoded source tasks: the rows that decide, and the rows that what serves is trained on.
 
-    `reader` turns new texts into frozen inputs; `shared_labels` are those that all sources have, if any.
+    `reader` turns new texts into frozen inputs; `shared_labels` are those that all sources have, if any;
+    `split` is how many columns the first of two encoders has.
     """
 
     inputs: FrozenInputs
@@ -79,6 +80,7 @@ class Sources:
     served: dict[str, SourceRows]
     reader: Encoder
     shared_labels: tuple[str, ...] | None
+    split: int
 
 
 def prepare_sources(
@@ -129,7 +131,12 @@ def prepare_sources(
     own = {task.name: rows_of(task, SPLITS) for task in tasks}
     served = own if set(splits) == set(SPLITS) else {task.name: rows_of(task, splits) for task in tasks}
     shared_labels = next(iter(tasks)).label_names if tasks.same_label_sets else None
-    return Sources(prepared.inputs, own, served, encoder.for_new_texts(prepared), shared_labels)
+    split = 0
+    if isinstance(encoder, PairedEncoder) and find_tuning(encoder) is None:
+        # Two encoders of their own have a metric each; a tuned one and what it was before share one.
+        first = encoder.first.prepare(TaskSet([next(iter(tasks))]), splits=SPLITS)
+        split = first.inputs.dimension
+    return Sources(prepared.inputs, own, served, encoder.for_new_texts(prepared), shared_labels, split)
 
 
 def find_clusters(tasks: TaskSet, clusters: Clusters) -> dict[int, tuple[str, ...]]:
@@ -164,7 +171,8 @@ class TrainingInputs:
     strategy: Strategy
     settings: FewShotSettings
     seed: int
-    shared_labels: tuple[str, ...] | None = None
+    shared_labels: tuple[str, ...] | None
+    split: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +251,23 @@ def train_all(jobs: TrainingJobs, inputs: TrainingInputs, requests: Iterable[Req
 def train_one_metric(inputs: TrainingInputs, request: Request) -> Result:
     """Run a job: train a metric, and learn where names stand in it."""
     rows = inputs.splits[request.split]
-    layer = train_metric(
-        inputs.inputs,
-        [rows[name] for name in request.names],
-        settings=inputs.settings.metric,
-        layer_settings=inputs.settings.layer,
-        seed=inputs.seed,
-    )
+    parts = [inputs.inputs]
+    if inputs.split and isinstance(inputs.inputs, DenseInputs):
+        matrix = inputs.inputs.matrix
+        parts = [DenseInputs(matrix[:, : inputs.split]), DenseInputs(matrix[:, inputs.split :])]
+    layers = [
+        train_metric(
+            part,
+            [rows[name] for name in request.names],
+            settings=inputs.settings.metric,
+            layer_settings=inputs.settings.layer,
+            seed=inputs.seed,
+        )
+        for part in parts
+    ]
     # Names are few in a cluster: how texts differ from names is learned from all sources.
-    return Result(*make_metric(layer, inputs.inputs, list(rows.values()), inputs.settings).describe())
+    sources = list(rows.values())
+    return Result(*make_metric(layers, inputs.inputs, sources, inputs.settings, inputs.split).describe())
 
 
 def train_pool(inputs: TrainingInputs, request: Request) -> Result:
@@ -320,7 +336,7 @@ def assemble(
     if not ("shared" in planned[0] if inputs.strategy == "blend" else planned[0] or planned[1]):
         check_usable(list(rows.values()))
     if isinstance(inputs.inputs, DenseInputs):
-        metrics["vectors"] = Metric(None)
+        metrics["vectors"] = Metric(None, split=inputs.split)
     summaries = {}
     if inputs.strategy == "blend" and clusters:
         space: Any = metrics.get("vectors") or metrics["shared"]

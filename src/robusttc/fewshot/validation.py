@@ -150,7 +150,9 @@ def make_inputs(
         one.name: {name: sources.tasks[name] for name in one.rest} for one in rounds
     }
     splits |= {WHOLE: sources.served, HELD_OUT: sources.tasks}
-    return TrainingInputs(sources.inputs, splits, strategy, settings, seed, sources.shared_labels)
+    # The paper's matching takes inner products of whole vectors.
+    split = sources.split if strategy == "blend" else 0
+    return TrainingInputs(sources.inputs, splits, strategy, settings, seed, sources.shared_labels, split)
 
 
 def requests_of(inputs: TrainingInputs, rounds: Sequence[Round]) -> list[Request]:
