@@ -440,15 +440,13 @@ def make_metric(
     metric = Metric(layer, split=split)
     if not any((source.name_items >= 0).any() for source in sources):
         return metric
-    parts = [slice(None)] if not split else [slice(split), slice(split, None)]
-    maps = [
-        fit_name_map(
-            lambda items, part=part: unit_rows(metric.represent(inputs.take(items))[:, part]),
-            sources,
-            strength=settings.name_strength,
-        )
-        for part in parts
-    ]
+    maps = []
+    for part in [slice(None)] if not split else [slice(split), slice(split, None)]:
+
+        def represent(items: Codes, part: slice = part) -> Floats:
+            return np.asarray(unit_rows(metric.represent(inputs.take(items))[:, part]), dtype=np.float32)
+
+        maps.append(fit_name_map(represent, sources, strength=settings.name_strength))
     found = [one for one in maps if one is not None]
     return Metric(layer, block_diagonal(found) if found else None, split)
 
