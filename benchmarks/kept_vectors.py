@@ -14,6 +14,6 @@ __all__ = ["keep_vectors"]
 def keep_vectors(learner: Any, texts: Iterable[str]) -> None:
     """Put the vectors of texts into the cache of a learner's encoder, if that is one of sentences."""
     # What was fitted may have tuned its encoder.
-    encoder: Any = getattr(learner, "_encoder", None) or getattr(learner, "encoder", None)
+    encoder: Any = getattr(learner, "encoder_", None) or getattr(learner, "encoder", None)
     if encoder is not None:
         encode_with(Runner(), make_encoder(encoder), texts)

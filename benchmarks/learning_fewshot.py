@@ -104,7 +104,8 @@ class Regression:
         return np.asarray(self.labels[self.head.predict_codes(self._encode(texts))])
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors = self.encoder.encode_cached(texts, keep=False).matrix  # type: ignore[attr-defined]
+        inputs: Any = self.encoder.encode_cached(texts, keep=False)
+        vectors = inputs.matrix
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
 

@@ -34,7 +34,7 @@ SEED = 0
 def make(path: Path, *, data: str, names: list[str], judge: str, seed: int) -> None:
     from benchmarks.report import find_data
     from robusttc.data import load_tasks
-    from robusttc.fewshot.protocol import few_shot_rows
+    from robusttc.fewshot import few_shot_rows
 
     tasks = load_tasks(find_data(data))
     written = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 
 from benchmarks.paper.clusters import Clusterings, Grouping, word_vectors
 from benchmarks.paper.commonest import CommonestOfSources
-from benchmarks.paper.paper_fewshot import PaperFewShot, learn_clusters
 from benchmarks.paper.plan import Plan
 from benchmarks.paper.setfit import SetFitLearner
 from benchmarks.paper.table import Way
@@ -25,9 +25,7 @@ from robusttc.baselines import (
     SingleTaskBaseline,
     TaskMixtureBaseline,
 )
-from robusttc.fewshot.deciding import THRESHOLD
-from robusttc.fewshot.estimator import ClusterFewShot
-from robusttc.fewshot.protocol import few_shot_rows
+from robusttc.fewshot import THRESHOLD, ClusterFewShot, few_shot_rows
 
 __all__ = ["fewshot_trials"]
 
@@ -132,7 +130,14 @@ def on_clusters(
 
     def fit(seed: int) -> Learned:
         grouping = group(seed)
-        model = learn_clusters(sources, grouping.groups, encoder=encoder, settings=settings, seed=seed)
+        model = ClusterFewShot(
+            encoder,
+            strategy="paper",
+            threshold=0.0,
+            settings=settings,
+            vectors=word_vectors(encoder),
+            random_state=seed,
+        ).fit(sources, dict(grouping.groups))
         described = {
             "estimator": "Algorithm 3",
             "settings": settings,
@@ -163,7 +168,8 @@ def with_fallback(fit: Callable[[int], Learned]) -> Callable[[int], Learned]:
 
     def adaptive(seed: int) -> Learned:
         learned = fit(seed)
-        model: PaperFewShot = dataclasses.replace(learned.model, threshold=THRESHOLD)
+        model = copy.copy(learned.model)
+        model.metrics_ = dataclasses.replace(model.metrics_, threshold=THRESHOLD)
         settings = {**learned.settings, "threshold": THRESHOLD, "models": "those of the row without fallback"}
         return Learned(model=model, settings=settings, extra=learned.extra)
 
@@ -181,7 +187,7 @@ def our_trials(plan: Plan, clusterings: Clusterings, sources: TaskSet) -> list[T
             )
             extra = {
                 **grouping.extra,
-                "verdict": model.verdict_.to_dict(),
+                "verdict": None if model.verdict_ is None else model.verdict_.to_dict(),
                 "clusters_serve": model.clusters_serve_,
             }
             settings = {**describe_model(model), "clusters from": grouping.settings}

@@ -9,8 +9,8 @@ from typing import Literal
 from benchmarks.paper.sets import Data
 from benchmarks.paper.table import Setting
 from robusttc import TaskSet
-from robusttc.fewshot.settings import FewShotSettings
-from robusttc.fewshot.settings import default_settings as fewshot_settings
+from robusttc.fewshot import FewShotSettings
+from robusttc.fewshot import default_settings as fewshot_settings
 from robusttc.models import TrainingSettings
 from robusttc.multitask import PAPER, MultiTaskSettings
 
@@ -124,7 +124,7 @@ def paper_multitask(
 
 
 def paper_fewshot(*, quick: bool, epochs: int = 40) -> dict[str, FewShotSettings]:
-    """Give the paper's settings of few-shot models, by encoder; see `robusttc.fewshot.settings`."""
+    """Give the paper's settings of few-shot models, by encoder; see `robusttc.fewshot.FewShotSettings`."""
     found = {}
     for encoder in ("cnn", "sentence"):
         settings = fewshot_settings("paper", words=encoder == "cnn")

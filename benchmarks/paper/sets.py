@@ -13,7 +13,7 @@ from benchmarks.reliability import read_kinds
 from benchmarks.report import find_data
 from robusttc import Task, TaskSet, load_tasks
 from robusttc.data import SPLITS
-from robusttc.fewshot.protocol import choose_targets, few_shot_rows
+from robusttc.fewshot import choose_targets, few_shot_rows
 from robusttc.random import numpy_generator
 
 __all__ = ["Data", "cut_rows", "load_amazon", "load_diverse", "load_intents", "load_many", "make_support"]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         StoreError,
         UsageError,
     )
-    from robusttc.fewshot.estimator import ClusterFewShot
+    from robusttc.fewshot import ClusterFewShot
     from robusttc.multitask import ClusterMultiTask
     from robusttc.transfer import TransferScores, measure_transfer, read_scores
 
@@ -99,7 +99,7 @@ __getattr__ = attach(
             "StoreError",
             "UsageError",
         ),
-        "fewshot.estimator": ("ClusterFewShot",),
+        "fewshot": ("ClusterFewShot",),
         "multitask": ("ClusterMultiTask",),
         "transfer": ("TransferScores", "measure_transfer", "read_scores"),
     },

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
 from robusttc.encoders import DEFAULT_ENCODER, Encoder, make_encoder
-from robusttc.fewshot.assessment import assess_fewshot
+from robusttc.fewshot import assess_fewshot
 from robusttc.models import Setting, Verdict
 from robusttc.multitask import assess_multitask
 from robusttc.params import Choice, check_param

@@ -17,8 +17,7 @@ from robusttc.baselines import (
 from robusttc.baselines.few_shot import prune_weights
 from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.errors import DataError, UnknownTaskError, UsageError
-from robusttc.fewshot.protocol import few_shot_rows, make_few_shot
-from robusttc.fewshot.settings import default_settings
+from robusttc.fewshot import default_settings, few_shot_rows, make_few_shot
 from robusttc.models import TrainingSettings
 from robusttc.multitask import MultiTaskSettings
 

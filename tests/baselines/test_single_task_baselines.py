@@ -18,7 +18,7 @@ from robusttc.baselines import (
 )
 from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UnknownTaskError, UsageError
-from robusttc.fewshot.protocol import few_shot_rows
+from robusttc.fewshot import few_shot_rows
 from robusttc.models import TrainingSettings
 
 QUICK = TrainingSettings(width=16, epochs=10, min_steps=60)

@@ -9,12 +9,7 @@ import pytest
 
 from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, UsageError
-from robusttc.fewshot.protocol import (
-    choose_targets,
-    choose_validation_tasks,
-    few_shot_rows,
-    make_few_shot,
-)
+from robusttc.fewshot import choose_targets, choose_validation_tasks, few_shot_rows, make_few_shot
 
 SEEDS = range(5)
 
@@ -91,7 +86,7 @@ def test_bad_numbers_of_rows_are_refused() -> None:
     task = make_task({"a": 5, "b": 5})
     with pytest.raises(UsageError, match="per_label"):
         few_shot_rows(task, per_label=-1)
-    with pytest.raises(UsageError, match="no rows"):
+    with pytest.raises(UsageError, match="no rows are to be drawn"):
         few_shot_rows(task, per_label=0, extra=0)
     with pytest.raises(DataError, match="no training rows"):
         few_shot_rows(Task("t", ["x"], ["a"], ["test"]))

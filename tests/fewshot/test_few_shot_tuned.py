@@ -10,9 +10,8 @@ import pytest
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, FineTuningSettings, PairedEncoder, SentenceEncoder, fine_tune
-from robusttc.fewshot.estimator import ClusterFewShot
-from robusttc.fewshot.settings import default_settings
-from robusttc.fewshot.support_set import find_tuning
+from robusttc.fewshot import ClusterFewShot, default_settings
+from robusttc.fewshot.settings import find_tuning
 
 NEW_TEXTS = ["when does it open tomorrow", "how can i walk there", "is it expensive to go in"]
 
@@ -44,7 +43,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> TaskSet:
 
 def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_path: Path) -> None:
     learner = ClusterFewShot(tune="encoder", random_state=5).fit(sources)
-    reader = learner._fitted.reader
+    reader = learner.metrics_.reader
     assert isinstance(reader, PairedEncoder)
     vectors = np.asarray(reader.encode(NEW_TEXTS))
     plain = SentenceEncoder(device="cpu").read(NEW_TEXTS)
@@ -53,7 +52,7 @@ def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_
     assert np.array_equal(vectors[:, :width], plain.matrix)
     # Two steps change little, but do change it.
     assert 0 < np.abs(vectors[:, width:] - vectors[:, :width]).max() < 0.5
-    assert learner._fitted.knowledge.settings == default_settings("blend", words=False, tuned="paired")
+    assert learner.settings_ == default_settings("blend", words=False, tuned="paired")
     model = learner.adapt(make_task("new", "garden").take([0, 4, 8]))
     assert model.predict(NEW_TEXTS).tolist() == ["hours", "way", "price"]
     learner.save(tmp_path / "learner")
@@ -63,7 +62,7 @@ def test_the_model_as_it_came_stands_beside_the_tuned_one(sources: TaskSet, tmp_
 
 def test_the_papers_way_has_the_tuned_model_alone(sources: TaskSet) -> None:
     learner = ClusterFewShot(strategy="paper", tune="encoder").fit(sources)
-    assert isinstance(learner._fitted.reader, SentenceEncoder)
+    assert isinstance(learner.metrics_.reader, SentenceEncoder)
 
 
 def test_tuning_is_told_from_the_encoder(sources: TaskSet) -> None:

@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.encoders import CnnEncoder, Encoder
 from robusttc.errors import UsageError
-from robusttc.fewshot.estimator import ClusterFewShot
-from robusttc.fewshot.model import FewShotModel
-from robusttc.fewshot.protocol import make_few_shot
-from robusttc.fewshot.settings import FewShotSettings, MetricSettings
-from robusttc.fewshot.sources import make_ready
+from robusttc.fewshot import ClusterFewShot, FewShotModel, FewShotSettings, MetricSettings, make_few_shot
 from robusttc.models import TrainingSettings, name_as_text
 
 PAPER = FewShotSettings(
     metric=MetricSettings(loss="matching", names=0.0, steps=40, learning_rate=3e-3),
     layer=TrainingSettings(width=24, window=3, min_steps=40, epochs=5),
-    rehearsals=1,
+    draws=1,
 )
 BLEND = PAPER.replace(metric=MetricSettings(steps=40, learning_rate=3e-3))
 
@@ -87,7 +83,9 @@ def test_words_are_learned_saved_and_kept_private(glove: Path, tmp_path: Path, s
     settings = PAPER if strategy == "paper" else BLEND
     answers = []
     for tasks in (sources, sources.subset(names[1:-1])):
-        learner = ClusterFewShot(CnnEncoder(glove), strategy=strategy, settings=settings, clusters="always")
+        learner = ClusterFewShot(
+            CnnEncoder(glove), strategy=strategy, settings=settings, cluster_models="always"
+        )
         learner.fit(tasks, labels if len(tasks) == 8 else labels[1:])
         model = learner.adapt(make_few_shot(target))
         answers.append(model.predict_proba(list(target.texts)))
@@ -111,14 +109,14 @@ def test_words_out_of_all_clusters_have_their_own_convolution(glove: Path) -> No
     assert model.out_of_cluster_
     rows = few.rows("train")
     assert (model.predict(list(few.texts_at(rows))) == few.labels[rows]).mean() > 0.5
-    with pytest.raises(UsageError, match="vectors are taken only"):
+    with pytest.raises(UsageError, match="vectors can be used only"):
         learner.adapt(few, vectors=np.eye(len(few)))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_names_help_where_there_is_one_row_a_label(seed: int) -> None:
     tasks = make_tasks()
-    settings = FewShotSettings(metric=MetricSettings(steps=30), rehearsals=1)
+    settings = FewShotSettings(metric=MetricSettings(steps=30), draws=1)
     target, sources = tasks["task 9"], tasks.subset(tasks.names[:-1])
     scores = {}
     for use in (True, False):
@@ -145,11 +143,51 @@ def test_names_without_words_are_left_out() -> None:
     assert name_as_text("A17") is None
 
 
-def test_the_name_of_the_task_of_names_is_free() -> None:
-    taken = Task("names of labels", ["a b", "c d"], ["greet", "leave"])
-    ready = make_ready(TaskSet([taken]), WordSums(), use_label_names=True)
-    assert (ready.sources[0].name_items >= 0).all()
-    assert len(ready.inputs) == 4
+def test_a_task_may_be_called_anything() -> None:
+    tasks = make_tasks(6)
+    taken = Task("names of labels", tasks["task 5"].texts, tasks["task 5"].labels.tolist())
+    settings = FewShotSettings(metric=MetricSettings(steps=2))
+    learner = ClusterFewShot(WordSums(), settings=settings).fit(TaskSet([*tasks, taken]))
+    assert "names of labels" in learner.source_names_
+    assert "names of labels'" not in learner.source_names_
+
+
+def test_iterators_arrays_and_lists_give_the_same() -> None:
+    learner = ClusterFewShot(WordSums(), settings=FewShotSettings(metric=MetricSettings(steps=2)))
+    tasks = make_tasks(7)
+    model = learner.fit(tasks.subset(tasks.names[:-1])).adapt(make_few_shot(tasks["task 6"]))
+    texts = list(tasks["task 6"].texts[:9])
+    expected = model.predict_with_scope(texts)
+    for other in (iter(texts), np.array(texts), tuple(texts), (text for text in texts)):
+        table, scope = model.predict_with_scope(other)
+        assert np.array_equal(table, expected[0])
+        assert scope is not None
+        assert expected[1] is not None
+        assert np.array_equal(scope, expected[1])
+    with pytest.raises(UsageError, match="list of strings"):
+        model.predict("one text")
+
+
+@pytest.mark.parametrize("strategy", ["blend", "paper"])
+def test_refit_on_all_rows_leaves_decisions_as_they_are(strategy: Any) -> None:
+    tasks = TaskSet(
+        task.with_splits([("train", "train", "valid", "test")[row % 4] for row in range(len(task))])
+        for task in make_tasks(8)
+    )
+    settings = (
+        PAPER.replace(draws=1)
+        if strategy == "paper"
+        else FewShotSettings(metric=MetricSettings(steps=5), draws=1)
+    )
+    learners = {
+        refit: ClusterFewShot(WordSums(), strategy=strategy, settings=settings, refit=refit).fit(
+            tasks, [0, 1] * 4
+        )
+        for refit in ("train", "valid", "all")
+    }
+    assert len({repr(one.verdict_) for one in learners.values()}) == 1
+    assert len({one.metrics_.fingerprint for one in learners.values()}) == 3
+    assert len({one.temperature_ for one in learners.values()}) == 1
 
 
 def test_a_model_on_an_encoder_of_ones_own_cannot_be_saved(tmp_path: Path) -> None:

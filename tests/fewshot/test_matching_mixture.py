@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from robusttc.errors import DataError, UsageError
-from robusttc.fewshot.matching import leave_one_out_matching, match, scorable_rows
-from robusttc.fewshot.mixture import learn_mixture
+from robusttc.fewshot import learn_mixture, leave_one_out_matching, match, scorable_rows
+from robusttc.fewshot.adaptation import leave_one_out_prototypes
 
 Floats = NDArray[np.float64]
 SEEDS = [0, 1, 2]
@@ -53,6 +53,28 @@ def test_leave_one_out_is_matching_without_the_row(seed: int) -> None:
     assert left_out[4, 2] == 0  # the only example of its label
     assert scorable_rows(codes).tolist() == [True] * 4 + [False] + [True] * 2
     assert scorable_rows(codes, with_names=True).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("with_names", [False, True])
+def test_leave_one_out_prototypes_are_label_means_without_the_row(seed: int, with_names: bool) -> None:
+    generator = np.random.default_rng(seed)
+    rows: Any = generator.normal(size=(13, 6)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    vectors, names, codes = rows[:9], rows[9:], np.array([0, 1, 1, 2, 2, 2, 0, 3, 1])
+    left_out = leave_one_out_prototypes(
+        vectors, codes, n_labels=4, scale=7.0, names=names if with_names else None
+    )
+    for row in range(len(codes)):
+        logits = np.full(4, -np.inf)
+        for label in range(4):
+            own = vectors[(np.arange(9) != row) & (codes == label)]
+            own = np.concatenate([own, names[[label]]]) if with_names else own
+            if len(own):
+                mean = own.sum(axis=0)
+                logits[label] = 7.0 * vectors[row] @ mean / np.linalg.norm(mean)
+        expected = np.exp(logits - logits.max())
+        np.testing.assert_allclose(left_out[row], expected / expected.sum(), atol=1e-5)
 
 
 def test_leave_one_out_of_a_single_row_knows_nothing() -> None:

@@ -16,9 +16,7 @@ from planted_vectors import make_planted_vectors
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DoubtWarning, UsageError, WorkError
-from robusttc.fewshot.assessment import assess_fewshot
-from robusttc.fewshot.estimator import ClusterFewShot
-from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.fewshot import ClusterFewShot, FewShotSettings, MetricSettings, assess_fewshot
 from robusttc.jobs import Job, Result, Runner, Shared, make_executor, pack, unpack
 from robusttc.models import TrainingSettings
 from robusttc.multitask import ClusterMultiTask, MultiTaskSettings, assess_multitask
@@ -28,7 +26,7 @@ from robusttc.transfer import TransferSettings, measure_transfer, pair_scores
 QUICK = MultiTaskSettings(width=8, dropout=0.2, epochs=4, min_steps=10)
 WORDS = QUICK.replace(activation="relu")
 METRIC = MetricSettings(steps=8, learning_rate=1e-2)
-FEW = FewShotSettings(metric=METRIC, rehearsals=1, layer=TrainingSettings(width=6))
+FEW = FewShotSettings(metric=METRIC, draws=1, layer=TrainingSettings(width=6))
 FEW_PAPER = FEW.replace(metric=METRIC.replace(loss="matching", names=0.0, scale=4.0))
 TRANSFER = TransferSettings(training=TrainingSettings(width=6, epochs=2, min_steps=6, batch_size=8))
 
@@ -160,7 +158,7 @@ def few_shot_tasks(*, same_labels: bool = False) -> tuple[TaskSet, FeatureEncode
 
 def fit_few_shot(runner: Any, *, same_labels: bool = False, **options: Any) -> ClusterFewShot:
     tasks, encoder = few_shot_tasks(same_labels=same_labels)
-    learner = ClusterFewShot(encoder, **{"settings": FEW, "clusters": "always", **options})
+    learner = ClusterFewShot(encoder, **{"settings": FEW, "cluster_models": "always", **options})
     return learner.fit(tasks, [0, 1] * 4, runner=runner)
 
 
@@ -229,26 +227,25 @@ def test_multitask_models_of_words_are_the_same(strategy: Any, tmp_path: Path) -
     "options",
     [
         {},
-        {"settings": FEW.replace(cluster_steps=4)},
-        {"same_labels": True, "clusters": "auto"},
+        {"same_labels": True, "cluster_models": "auto"},
+        {"strategy": "paper", "settings": FEW_PAPER},
         {"strategy": "paper", "settings": FEW_PAPER, "threshold": "auto", "same_labels": True},
-        {"clusters": "never"},
+        {"cluster_models": "never"},
     ],
-    ids=["scratch", "start", "pooled", "paper", "never"],
+    ids=["always", "pooled", "paper", "tuned", "never"],
 )
 def test_few_shot_metrics_are_the_same(options: dict[str, Any], tmp_path: Path) -> None:
     expected = content(fit_few_shot(None, **options), tmp_path / "here")
     runner = Shuffled(2)
     assert content(fit_few_shot(runner, **options), tmp_path / "shuffled") == expected
     assert runner.n_held == 0
-    # What is rehearsed with and what serves are trained in one go, or in two where clusters have a start.
-    trained = [keys for keys in runner.keys if any("metric" in key for key in keys)]
-    assert len(trained) == (2 if options.get("settings", FEW).cluster_steps else 1)
+    # What decides and what serves whatever is decided are trained in one go.
+    assert len([keys for keys in runner.keys if any("shared metric" in key for key in keys)]) <= 1
 
 
 def test_few_shot_metrics_of_words_are_the_same(tmp_path: Path) -> None:
     def fit(runner: Any) -> ClusterFewShot:
-        return ClusterFewShot("cnn", settings=FEW, clusters="always").fit(
+        return ClusterFewShot("cnn", settings=FEW, cluster_models="always").fit(
             word_tasks(), [0, 1] * 3, runner=runner
         )
 
@@ -400,7 +397,8 @@ def test_a_cluster_without_a_metric_or_pool_goes_without() -> None:
     with doubts() as found:
         learner = fit_few_shot(Shuffled(loses=lambda key: "cluster metric" in key and "/whole/" in key))
     assert any("of some clusters could not be trained: 't0', 't1'" in one for one in found)
-    assert learner._fitted.knowledge.metrics.clusters == {}
+    assert learner.metrics_.of_clusters() == {}
+    assert not learner.clusters_serve_
     tasks, encoder = few_shot_tasks()
     assert isinstance(encoder.features, dict)
     task = tasks["t0"].take(np.arange(6))
@@ -409,12 +407,10 @@ def test_a_cluster_without_a_metric_or_pool_goes_without() -> None:
     assert np.isfinite(model.predict_proba(encoder.features["t0"])).all()
     with doubts():
         learner = fit_few_shot(Shuffled(loses=lambda key: "/pool/tasks 4" in key), same_labels=True)
-    assert learner._fitted.knowledge.pools == {}
-    assert learner._fitted.knowledge.shared_pool is not None
+    assert set(learner.metrics_.pools) == {"shared"}
     with doubts() as found:
         learner = fit_few_shot(Shuffled(loses=lambda key: "/task t3" in key))
-    assert any("played as few-shot targets: 't3'" in one for one in found)
-    assert learner.trust_ is not None
+    assert any("evaluated as few-shot targets: 't3'" in one for one in found)
     assert learner.trust_.n_tasks == 7
     with pytest.raises(WorkError, match="shared metric could not be trained"):
         fit_few_shot(Shuffled(loses=lambda key: "round 1/shared" in key))

@@ -17,7 +17,7 @@ import tiny_run
 
 from robusttc.cli import main
 from robusttc.data import PlantedTasks, load_tasks, make_planted_tasks
-from robusttc.fewshot.settings import FewShotSettings, MetricSettings
+from robusttc.fewshot import FewShotSettings, MetricSettings
 from robusttc.jobs import Job
 
 N_TASKS = 12

@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from robusttc.baselines.base import Predictor, SourceBaseline, codes_of
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FrozenInputs, PreparedTasks, WordInputs
-from robusttc.fewshot.episodes import SourceRows
-from robusttc.fewshot.matching import leave_one_out_matching, match, scorable_rows
-from robusttc.fewshot.metric import train_metric
-from robusttc.fewshot.mixture import learn_mixture
-from robusttc.fewshot.settings import FewShotSettings, default_settings
+from robusttc.fewshot import (
+    FewShotSettings,
+    SourceRows,
+    default_settings,
+    learn_mixture,
+    leave_one_out_matching,
+    match,
+    scorable_rows,
+    train_metric,
+)
 from robusttc.models import Layer, TrainedModel, TrainingSettings, train_single_task
 from robusttc.progress import Progress, report
 

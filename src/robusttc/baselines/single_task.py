@@ -33,7 +33,7 @@ from robusttc.baselines.base import (
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import Encoder, FrozenInputs, PreparedTasks, WordInputs
 from robusttc.errors import UsageError, quote
-from robusttc.fewshot.protocol import few_shot_rows
+from robusttc.fewshot import few_shot_rows
 from robusttc.models import (
     HEAD_C,
     NEVER,

@@ -21,7 +21,7 @@ from robusttc.run.settings import ReadSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.data import Task
-    from robusttc.fewshot.model import FewShotModel
+    from robusttc.fewshot import FewShotModel
     from robusttc.run.opening import OpenRun
 
 __all__ = ["adapt"]

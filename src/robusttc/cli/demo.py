@@ -155,7 +155,8 @@ def adapt_aloud(
         accuracies = compare_learners(opened.fewshot, sources, new_tasks, seed)
     show_adapted(console, model, examples, opened, place.run)
     show_new_tasks(console, accuracies, n_rows=len(new_tasks[0].test), texts=place.new_texts)
-    say(console, opened.fewshot.verdict_.sentence)
+    if opened.fewshot.verdict_ is not None:
+        say(console, opened.fewshot.verdict_.sentence)
 
 
 def report_aloud(console: Console, place: DemoFolder) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robusttc.data import TaskSet
-    from robusttc.fewshot.estimator import ClusterFewShot
+    from robusttc.fewshot import ClusterFewShot
 
 __all__ = ["NewTask", "compare_learners", "cut_new_task"]
 
@@ -38,7 +38,7 @@ def cut_new_task(task: Task, seed: int, *, name: str | None = None) -> NewTask:
     (Task('b', 2 rows, 2 labels), Task('b', 1 rows, 1 labels))
     """
     # Late, so that --help does not wait for SciPy.
-    from robusttc.fewshot.protocol import few_shot_rows
+    from robusttc.fewshot import few_shot_rows
 
     def take(rows: NDArray[np.intp], split: str) -> Task:
         texts, labels = list(task.texts_at(rows)), task.labels[rows].tolist()

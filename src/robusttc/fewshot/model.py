@@ -1,7 +1,9 @@
-"""A model of one few-shot task."""
+"""A model of one few-shot task, as `ClusterFewShot.adapt` returns it, and its files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -9,34 +11,96 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from robusttc.encoders import Encoder, load_encoder
-from robusttc.errors import StoreError, UsageError, quote
-from robusttc.fewshot.parts import (
-    Part,
-    describe_layer,
-    describe_part,
-    layer_from,
-    mix_parts,
-    part_from,
-    take_prefix,
-)
-from robusttc.fewshot.spaces import Space
+from robusttc.encoders import FrozenInputs
+from robusttc.errors import RobustTCError, StoreError, UsageError, quote
+from robusttc.fewshot.adaptation import Adapted
+from robusttc.fewshot.components import Arrays, FittedMetrics, component_from, describe_component
+from robusttc.fewshot.metric import Floats, Metric, SourceRows, sum_rows, unit_rows
 from robusttc.models import (
-    ScopeModel,
     apply_temperature,
+    arrays_under,
     check_threshold,
+    multiply_rows,
     pick_labels,
     read_model_folder,
     write_model_folder,
 )
 
-__all__ = ["FewShotModel"]
+__all__ = ["Examples", "FewShotModel", "LabelMeans", "NearestExample"]
 
-KIND, VERSION = "few-shot task", 1
+KIND, VERSION = "few-shot task", 2
+N_NEAREST = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelMeans:
+    """The mean of each label of each source task: unit vectors, task after task, `n_labels` of each."""
+
+    names: tuple[str, ...]
+    n_labels: NDArray[np.int64]
+    means: Floats
+
+    @classmethod
+    def of(cls, metric: Metric | None, inputs: FrozenInputs, sources: Mapping[str, SourceRows]) -> LabelMeans:
+        """Take the mean of every label of the sources that occurs; without a metric, of none."""
+        means, n_labels = [np.zeros((0, 0), np.float32)], []
+        vectors = None if metric is None else metric.directions(inputs)
+        for source in sources.values():
+            present, codes = np.unique(source.codes, return_inverse=True)
+            n_labels.append(0 if vectors is None else len(present))
+            if vectors is not None:
+                means.append(unit_rows(sum_rows(vectors[source.items], codes, len(present))))
+        stacked = np.concatenate(means[1:]) if len(means) > 1 else means[0]
+        return cls(tuple(sources), np.array(n_labels, dtype=np.int64), stacked.astype(np.float32))
+
+    def nearest(self, support: Floats, *, without: str = "") -> tuple[tuple[str, float], ...]:
+        """Return the five tasks most similar to a support set, the most similar first.
+
+        The similarity is the mean, over the support rows, of the cosine to the nearest label of the task; the
+        task `without` is passed over.
+
+        Examples
+        --------
+        >>> means = LabelMeans(("a", "b"), np.array([1, 1]), np.eye(2, dtype=np.float32))
+        >>> means.nearest(np.array([[0, 1]], dtype=np.float32))
+        (('b', 1.0), ('a', 0.0))
+        """
+        has_labels = self.n_labels > 0
+        if not has_labels.any():
+            return ()
+        starts = np.cumsum([0, *self.n_labels[:-1].tolist()])
+        similarity = np.full(len(self.names), -np.inf)
+        best = np.maximum.reduceat(support @ self.means.T, starts[has_labels], axis=1)
+        similarity[has_labels] = best.mean(axis=0)
+        order = sorted(
+            (place for place, name in enumerate(self.names) if name != without and has_labels[place]),
+            key=lambda place: (-similarity[place], self.names[place]),
+        )
+        return tuple((self.names[place], float(similarity[place])) for place in order[:N_NEAREST])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """The support set of a task: its texts, their labels, and unit vectors in 16 bits."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+    vectors: NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True)
+class NearestExample:
+    """The support example that is most similar to a text."""
+
+    text: str
+    label: str
+    similarity: float
 
 
 class FewShotModel:
-    """What `ClusterFewShot.adapt` gives: a predictor for one task, which needs nothing else.
+    """What `ClusterFewShot.adapt` returns: a predictor for one task.
+
+    It refers to the metrics of the learner that made it, and holds only what is the task's own.
 
     Attributes
     ----------
@@ -46,81 +110,91 @@ class FewShotModel:
         Its labels, in the order of the columns of `predict_proba`: those of the support set. A label that
         has no support row is not known to the model, and is never predicted.
     weights_
-        The weight alpha of each cluster (Eq. 3), by its number; empty without clusters.
+        The weight alpha of each cluster that serves (Eq. 3), by its number; empty without clusters.
     support_accuracy_
-        The leave-one-out accuracy on the support set; NaN where no row can be judged, because no label has
-        two rows and names are not used.
+        The leave-one-out accuracy of what serves on the support set; NaN where no row can be judged, because
+        no label has two rows and names are not used.
     out_of_cluster_
-        Whether no source is enough like the task, so that its own model serves.
+        Whether no cluster suits the task, so that its own model serves.
     nearest_tasks_
-        The names of the source tasks that are most like it, with the similarity of each, from -1 to 1.
+        The names of the source tasks that are most similar, with the similarity of each, from -1 to 1.
     temperature_
-        The temperature of the probabilities, borrowed from held-out tasks of the clusters.
+        The temperature of the probabilities, fitted on held-out tasks; 1 for a task's own model.
+    scope_
+        The out-of-scope model; None where there were too few source tasks to learn one from.
     """
 
     def __init__(
         self,
         name: str,
         label_names: tuple[str, ...],
+        adapted: Adapted,
         *,
-        parts: tuple[Part, ...],
-        shares: tuple[float, ...],
-        reader: Encoder,
-        weights: dict[int, float],
-        support_accuracy: float,
-        out_of_cluster: bool,
-        nearest_tasks: tuple[tuple[str, float], ...],
+        metrics: FittedMetrics,
+        examples: Examples,
         temperature: float,
-        space: Space,
-        reference: NDArray[np.float32],
-        scope: ScopeModel | None,
+        nearest_tasks: tuple[tuple[str, float], ...],
     ) -> None:
         self.name = name
         self.label_names = label_names
-        self.weights_ = weights
-        self.support_accuracy_ = support_accuracy
-        self.out_of_cluster_ = out_of_cluster
+        self.adapted_ = adapted
+        self.weights_ = adapted.weights
+        self.support_accuracy_ = adapted.support_accuracy
+        self.out_of_cluster_ = adapted.out_of_cluster
         self.nearest_tasks_ = nearest_tasks
         self.temperature_ = temperature
-        self._parts = parts
-        self._shares = shares
-        self._reader = reader
-        self._space = space
-        self._reference = reference
-        self._scope = scope
+        self.scope_ = metrics.scope
+        self.examples_ = examples
+        self.metrics_ = metrics
 
-    def predict_proba(self, texts: Any) -> NDArray[np.float64]:
-        """Give the probability of every label for every text, shape (texts, labels).
+    def read(self, texts: Any) -> FrozenInputs:
+        """Encode texts; several models of one learner can predict from the same result.
 
         Parameters
         ----------
         texts
-            A list of texts, which may be empty; for ready-made features, their vectors.
+            The texts, as a list, array or iterator; for ready-made features, their vectors.
 
         Raises
         ------
         UsageError, DataError
-            If these are no texts.
+            If these are not texts.
         """
-        with threadpool_limits(1):
-            inputs = self._reader.read(texts)
-            return apply_temperature(mix_parts(self._parts, self._shares, inputs), self.temperature_)
+        # An iterator can be read only once.
+        asked = texts if isinstance(texts, str | bytes) or hasattr(texts, "__len__") else list(texts)
+        assert self.metrics_.reader is not None  # noqa: S101 - a learner that was fitted has one
+        return self.metrics_.reader.read(asked)
 
-    def predict(self, texts: Any, *, abstain_below: float | None = None) -> NDArray[np.object_]:
-        """Give the most probable label of every text, as it is written in the task.
+    def probabilities(self, inputs: FrozenInputs) -> NDArray[np.float64]:
+        """Return the probability of every label for texts that were read, shape (texts, labels)."""
+        return apply_temperature(self.adapted_.probabilities(inputs), self.temperature_)
+
+    def predict_proba(self, texts: Any) -> NDArray[np.float64]:
+        """Return the probability of every label for every text, shape (texts, labels).
 
         Parameters
         ----------
         texts
-            As in `predict_proba`.
+            As in `read`; there may be none.
+        """
+        with threadpool_limits(1):
+            return self.probabilities(self.read(texts))
+
+    def predict(self, texts: Any, *, abstain_below: float | None = None) -> NDArray[np.object_]:
+        """Return the most probable label of every text, as it is written in the task.
+
+        Parameters
+        ----------
+        texts
+            As in `read`.
         abstain_below
-            Where the highest probability is below this number, the answer is None.
+            Where the highest probability is below this number, the label is None.
         """
         threshold = check_threshold(abstain_below)
         return pick_labels(self.predict_proba(texts), self.label_names, threshold=threshold)
 
     def scope_score(self, texts: Any) -> NDArray[np.float64]:
-        """Give for every text how likely it is to belong to none of the labels, from 0 to 1.
+        """Return for every text how likely it is to belong to none of the labels, from 0 to 1.
 
         What is out of scope was learned from held-out source tasks.
 
@@ -129,22 +203,132 @@ class FewShotModel:
         UsageError
             If there were too few source tasks to learn it from.
         """
-        return self._answer(texts)[1]
-
-    def _answer(self, texts: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give what `predict_proba` and `scope_score` give; the texts are encoded once."""
-        if self._scope is None:
-            raise UsageError(
-                "there is no out-of-scope score", expected="at least twelve source tasks to learn it from"
-            )
         with threadpool_limits(1):
-            inputs = self._reader.read(texts)
-            mixed = mix_parts(self._parts, self._shares, inputs)
-            scope = self._scope.score(self._reference, self._space.directions(inputs))
-            return apply_temperature(mixed, self.temperature_), scope
+            return self.score_scope(self.read(texts))
+
+    def score_scope(self, inputs: FrozenInputs) -> NDArray[np.float64]:
+        """Return what `scope_score` does, for texts that were read."""
+        if self.scope_ is None:
+            raise UsageError(
+                "there is no out-of-scope score",
+                expected="at least six source tasks to learn it from",
+                todo="fit on more tasks with two labels of at least two rows each",
+            )
+        return self.scope_.score(self.examples_.vectors.astype(np.float32), self._directions(inputs))
+
+    def predict_with_scope(self, texts: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return what `predict_proba` and `scope_score` return, None for the latter where it is not known.
+
+        The texts are encoded once.
+        """
+        with threadpool_limits(1):
+            inputs = self.read(texts)
+            scope = None if self.scope_ is None else self.score_scope(inputs)
+            return self.probabilities(inputs), scope
+
+    def nearest_example(self, texts: Any) -> list[NearestExample]:
+        """Return the most similar support example of every text.
+
+        Raises
+        ------
+        UsageError
+            If there is no metric to compare texts with (``paper`` on words).
+        """
+        with threadpool_limits(1):
+            directions = self._directions(self.read(texts))
+            cosines = multiply_rows(directions, self.examples_.vectors.astype(np.float32).T)
+        return [
+            NearestExample(
+                self.examples_.texts[place],
+                self.label_names[self.examples_.codes[place]],
+                float(row[place]),
+            )
+            for row, place in zip(
+                cosines, cosines.argmax(axis=1).tolist() if len(cosines) else [], strict=True
+            )
+        ]
+
+    def _directions(self, inputs: FrozenInputs) -> Floats:
+        if self.metrics_.reference is None:
+            raise UsageError("texts cannot be compared with examples", expected="a metric of all sources")
+        return self.metrics_.reference.directions(inputs)
+
+    def describe(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what is the task's own as values for JSON and arrays; see `ClusterFewShot.restore`."""
+        names = {id(metric): name for name, metric in self.metrics_.metrics.items()}
+        pools = {id(pool): name for name, pool in self.metrics_.pools.items()}
+        arrays: Arrays = {"codes": self.examples_.codes, "vectors": self.examples_.vectors}
+        components: list[Any] = []
+        for place, component in enumerate(self.adapted_.components):
+            if id(component) in pools:
+                components.append(pools[id(component)])
+                continue
+            described, own = describe_component(component, names)
+            components.append(described)
+            arrays |= {f"component {place}/{name}": array for name, array in own.items()}
+        return {
+            "learner": self.metrics_.fingerprint,
+            "name": self.name,
+            "label_names": list(self.label_names),
+            "texts": list(self.examples_.texts),
+            "weights": [[number, weight] for number, weight in self.weights_.items()],
+            "support_accuracy": to_json(self.support_accuracy_),
+            "best_accuracy": to_json(self.adapted_.best_accuracy),
+            "out_of_cluster": self.out_of_cluster_,
+            "nearest_tasks": [list(pair) for pair in self.nearest_tasks_],
+            "temperature": self.temperature_,
+            "shares": list(self.adapted_.shares),
+            "components": components,
+        }, arrays
+
+    @classmethod
+    def from_description(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metrics: FittedMetrics
+    ) -> FewShotModel:
+        """Rebuild a model from what `describe` returned.
+
+        Raises
+        ------
+        StoreError
+            If it is damaged, or of another learner.
+        """
+        try:
+            if values["learner"] != metrics.fingerprint:
+                raise StoreError(
+                    "the few-shot model belongs to another learner",
+                    where=f"task {quote(values['name'])}",
+                    todo="adapt to the task again",
+                )
+            components = tuple(
+                metrics.pools[one]
+                if isinstance(one, str)
+                else component_from(one, arrays_under(arrays, f"component {place}/"), metrics.metrics)
+                for place, one in enumerate(values["components"])
+            )
+            adapted = Adapted(
+                components,
+                tuple(float(share) for share in values["shares"]),
+                {int(number): float(weight) for number, weight in values["weights"]},
+                from_json(values["support_accuracy"]),
+                from_json(values["best_accuracy"]),
+                bool(values["out_of_cluster"]),
+            )
+            return cls(
+                values["name"],
+                tuple(values["label_names"]),
+                adapted,
+                metrics=metrics,
+                examples=Examples(tuple(values["texts"]), arrays["codes"], arrays["vectors"]),
+                temperature=float(values["temperature"]),
+                nearest_tasks=tuple((str(name), float(value)) for name, value in values["nearest_tasks"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, RobustTCError):
+                raise
+            raise StoreError("the few-shot model is damaged", got=quote(error)) from error
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the model to a folder; see `load`.
+        """Write the model to a folder, with the metrics that it uses; see `load`.
 
         Raises
         ------
@@ -153,31 +337,14 @@ class FewShotModel:
         StoreError
             If the disk does not take it.
         """
-        reader, reader_arrays = self._reader.describe()
-        space, space_arrays = describe_layer(self._space.layer)
-        described = [describe_part(part) for part in self._parts]
-        settings = {
-            "name": self.name,
-            "label_names": list(self.label_names),
-            "weights": [[number, weight] for number, weight in self.weights_.items()],
-            "support_accuracy": None if np.isnan(self.support_accuracy_) else self.support_accuracy_,
-            "out_of_cluster": self.out_of_cluster_,
-            "nearest_tasks": [list(pair) for pair in self.nearest_tasks_],
-            "temperature": self.temperature_,
-            "shares": list(self._shares),
-            "parts": [one for one, _ in described],
-            "space": space,
-            "has_scope": self._scope is not None,
-            "reader": reader,
-        }
-        arrays: dict[str, NDArray[Any]] = {"reference": self._reference}
-        arrays |= {f"reader/{name}": array for name, array in reader_arrays.items()}
-        arrays |= {f"space/{name}": array for name, array in space_arrays.items()}
-        for number, (_, own) in enumerate(described):
-            arrays |= {f"part{number}/{name}": array for name, array in own.items()}
-        if self._scope is not None:
-            arrays |= {f"scope/{name}": array for name, array in self._scope.arrays().items()}
-        write_model_folder(folder, kind=KIND, version=VERSION, settings=settings, arrays=arrays)
+        own, arrays = self.describe()
+        used = {name for one in own["components"] if isinstance(one, dict) for name in one["metrics"] if name}
+        reference = "shared" if "shared" in self.metrics_.metrics else "vectors"
+        pools = {one for one in own["components"] if isinstance(one, str)}
+        learned, more = self.metrics_.only(sorted(used | {reference}), sorted(pools)).describe()
+        arrays |= {f"learner/{name}": array for name, array in more.items()}
+        values = {"model": own, "learner": learned}
+        write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], *, device: str = "cpu") -> FewShotModel:
@@ -188,33 +355,25 @@ class FewShotModel:
         StoreError
             If something is missing, damaged, or from a later version.
         """
-        settings, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
+        values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
         try:
-            accuracy = settings["support_accuracy"]
-            return cls(
-                settings["name"],
-                tuple(settings["label_names"]),
-                parts=tuple(
-                    part_from(one, take_prefix(arrays, f"part{number}/"))
-                    for number, one in enumerate(settings["parts"])
-                ),
-                shares=tuple(settings["shares"]),
-                reader=load_encoder(settings["reader"], take_prefix(arrays, "reader/"), device=device),
-                weights={int(number): float(weight) for number, weight in settings["weights"]},
-                support_accuracy=float("nan") if accuracy is None else float(accuracy),
-                out_of_cluster=bool(settings["out_of_cluster"]),
-                nearest_tasks=tuple((str(name), float(value)) for name, value in settings["nearest_tasks"]),
-                temperature=float(settings["temperature"]),
-                space=Space(layer_from(settings["space"], take_prefix(arrays, "space/"))),
-                reference=arrays["reference"],
-                scope=ScopeModel.from_arrays(take_prefix(arrays, "scope/"))
-                if settings["has_scope"]
-                else None,
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            learned = arrays_under(arrays, "learner/")
+            metrics = FittedMetrics.from_description(values["learner"], learned, device=device)
+            return cls.from_description(values["model"], arrays, metrics)
+        except (KeyError, TypeError, ValueError, AttributeError, RobustTCError) as error:
             raise StoreError(
-                "the saved few-shot model is damaged", where=quote(str(folder)), got=quote(error)
+                "the saved few-shot model is damaged", where=quote(str(folder)), got=quote(str(error))
             ) from error
 
     def __repr__(self) -> str:
         return f"FewShotModel({self.name!r}, {len(self.label_names):,} labels)"
+
+
+def to_json(value: float) -> float | None:
+    """Return a number as JSON has it, which has no NaN: that becomes None."""
+    return None if np.isnan(value) else value
+
+
+def from_json(value: float | None) -> float:
+    """Return a number that `to_json` returned."""
+    return float("nan") if value is None else float(value)

@@ -1,21 +1,25 @@
-"""The few-shot protocol of the paper, as functions that benchmarks and users share.
+"""The few-shot protocol of the paper, and what a support set must be.
 
-Some tasks are targets, the rest are sources. Of a target's training rows a few are kept: one a label and
+Some tasks are targets, the rest are sources. Of a target's training rows a few are kept: one per label and
 twenty more. A target has no validation rows; whatever is to be tuned is tuned on validation tasks, which are
-drawn among the sources and played as if they were targets.
+drawn among the sources and treated as if they were targets.
 """
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robusttc.data import SPLITS, Task, TaskSet
-from robusttc.errors import DataError, UsageError, quote
+from robusttc.errors import DataError, DoubtWarning, UsageError, quote
+from robusttc.params import Integer, check_params
 from robusttc.random import RandomState, numpy_generator, run_seed
 
 __all__ = [
     "EXTRA_ROWS",
+    "check_support",
     "choose_targets",
     "choose_validation_tasks",
     "few_shot_rows",
@@ -23,7 +27,7 @@ __all__ = [
     "pick_rows",
 ]
 
-# The paper's setting: one row a label, and twenty more.
+# The paper's setting: one row per label, and twenty more.
 EXTRA_ROWS = 20
 
 
@@ -49,11 +53,6 @@ def choose_targets(tasks: TaskSet, n: int, *, random_state: RandomState = 0) -> 
 def choose_validation_tasks(tasks: TaskSet, n: int, *, random_state: RandomState = 0) -> tuple[str, ...]:
     """Draw validation tasks among the source tasks, as `choose_targets` does, with draws of their own.
 
-    Raises
-    ------
-    UsageError
-        If `n` is not between 1 and the number of tasks less one.
-
     Examples
     --------
     >>> tasks = TaskSet(Task(name, ["hi", "bye"], ["x", "y"]) for name in ("a", "b", "c"))
@@ -64,9 +63,8 @@ def choose_validation_tasks(tasks: TaskSet, n: int, *, random_state: RandomState
 
 
 def draw_names(tasks: TaskSet, n: int, *, stage: str, random_state: RandomState) -> tuple[str, ...]:
-    """Draw some names of a set of tasks without regard to its order."""
-    is_integer = isinstance(n, int | np.integer) and not isinstance(n, bool)
-    if not is_integer or not 1 <= n < len(tasks):
+    """Draw some names of a set of tasks, whatever its order."""
+    if not Integer(1, len(tasks) - 1).accepts(n):
         raise UsageError(
             "so many tasks cannot be drawn",
             got=quote(n),
@@ -81,17 +79,17 @@ def draw_names(tasks: TaskSet, n: int, *, stage: str, random_state: RandomState)
 def few_shot_rows(
     task: Task, *, per_label: int = 1, extra: int = EXTRA_ROWS, random_state: RandomState = 0
 ) -> NDArray[np.intp]:
-    """Draw the few rows of ``train`` that a target keeps: so many a label, and so many more.
+    """Draw the few rows of ``train`` that a target keeps: some per label, and some more.
 
-    The default is the paper's (one a label plus 20); ``per_label=5, extra=0`` is five-shot. Where there are
-    fewer rows than asked for, all of them are taken. The draw depends on the seed and the task's name.
+    The default is the paper's (one per label plus 20); ``per_label=5, extra=0`` is five-shot. Where there are
+    fewer rows than that, all of them are taken. The draw depends on the seed and the task's name.
 
     Parameters
     ----------
     task
         The target task.
     per_label
-        How many rows of each label are sure.
+        How many rows of each label are kept at the least.
     extra
         How many more, drawn among all rows that are left.
     random_state
@@ -115,11 +113,11 @@ def few_shot_rows(
     >>> len(few_shot_rows(task, extra=0)), few_shot_rows(task).tolist()
     (2, [0, 1, 2, 3])
     """
-    for name, value in (("per_label", per_label), ("extra", extra)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-            raise UsageError(f"{name} cannot be used", got=quote(value), expected="an integer from 0 up")
+    check_params(
+        {"per_label": per_label, "extra": extra}, {"per_label": (Integer(0),), "extra": (Integer(0),)}
+    )
     if per_label == 0 and extra == 0:
-        raise UsageError("no rows are asked for", expected="per_label or extra above 0")
+        raise UsageError("no rows are to be drawn", expected="per_label or extra above 0")
     rows = task.rows("train")
     if len(rows) == 0:
         raise DataError("the task has no training rows", where=f"task {quote(task.name)}")
@@ -147,9 +145,9 @@ def pick_rows(
     starts = np.searchsorted(shuffled[by_label], shuffled[by_label])
     rank = np.empty(len(codes), dtype=np.intp)
     rank[by_label] = np.arange(len(codes)) - starts
-    is_sure = rank < per_label
-    # Shuffled again: that a row is not the first of its label tells where it stands in the first order.
-    return np.concatenate([order[is_sure], generator.permutation(order[~is_sure])[:extra]])
+    is_kept = rank < per_label
+    # Shuffled again: which rows are left depends on the first order.
+    return np.concatenate([order[is_kept], generator.permutation(order[~is_kept])[:extra]])
 
 
 def make_few_shot(
@@ -174,3 +172,34 @@ def make_few_shot(
     rows = few_shot_rows(task, per_label=per_label, extra=extra, random_state=random_state)
     others = [split for split in task.split_names if split not in SPLITS[:2]]
     return task.take(np.sort(np.concatenate([rows, task.rows(*others)])))
+
+
+def check_support(task: Task, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the label codes of a support set and the names of its labels.
+
+    Codes are numbered anew: a label without a row among these is not known. Rows of one label are refused; a
+    text that has two labels is doubted.
+    """
+    where = f"task {quote(task.name)}"
+    present, codes = np.unique(task.label_codes[rows], return_inverse=True)
+    if len(present) < 2:
+        only = f", all of label {quote(task.label_names[present[0]])}" if len(present) else ""
+        raise DataError(
+            "the support set cannot be learned from",
+            where=where,
+            got=f"{len(rows):,} training rows{only}",
+            expected="training rows of at least two labels",
+            todo="add rows of another label",
+        )
+    first: dict[str, int] = {}
+    for text, code in zip(task.texts_at(rows), codes.tolist(), strict=True):
+        if first.setdefault(text, code) != code:
+            names = [task.label_names[present[number]] for number in (first[text], code)]
+            warnings.warn(
+                f"{where}: the text {quote(text)} stands under two labels, {quote(names[0])} and "
+                f"{quote(names[1])}; all rows are used as they are",
+                DoubtWarning,
+                stacklevel=3,
+            )
+            break
+    return codes.astype(np.int64), tuple(task.label_names[code] for code in present)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from robusttc.errors import StoreError, quote
-from robusttc.fewshot.model import FewShotModel
+from robusttc.fewshot import FewShotModel
 from robusttc.files import make_folder
 from robusttc.run.places import ADAPTED
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.errors import UsageError
-from robusttc.fewshot.model import FewShotModel
+from robusttc.fewshot import FewShotModel
 from robusttc.models import check_threshold, pick_labels
 from robusttc.multitask import ClusterMultiTask
 
@@ -99,14 +98,11 @@ def answer_learned(model: ClusterMultiTask, task: str) -> Answers:
 
 def answer_adapted(model: FewShotModel) -> Answers:
     """Answer for a task that was added with a handful of examples."""
-    scope = model._answer if knows_scope(model._answer) else None
-    return Answers(model.name, model.label_names, model.predict_proba, scope)
 
+    def ask_with_scope(texts: Sequence[str]) -> tuple[Floats, Floats]:
+        table, scope = model.predict_with_scope(texts)
+        assert scope is not None  # noqa: S101 - it is known, see below
+        return table, scope
 
-def knows_scope(ask_with_scope: AskWithScope) -> bool:
-    """Tell whether the out-of-scope score was learned, by asking about no text at all."""
-    try:
-        ask_with_scope([])
-    except UsageError:
-        return False
-    return True
+    known = ask_with_scope if model.scope_ is not None else None
+    return Answers(model.name, model.label_names, model.predict_proba, known)

@@ -10,7 +10,7 @@ from typing import Any
 
 from robusttc.data import TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError, quote
-from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.fewshot import ClusterFewShot
 from robusttc.multitask import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.answering import Answers, answer_adapted, answer_learned

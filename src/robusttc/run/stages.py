@@ -22,7 +22,7 @@ from robusttc.clustering import StopRule
 from robusttc.data import TaskSet
 from robusttc.encoders import DenseInputs, Encoder, distinct_texts, encode_with, make_encoder
 from robusttc.errors import DataError, DoubtWarning, StoreError, WorkError
-from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.fewshot import ClusterFewShot
 from robusttc.jobs import Runner
 from robusttc.models import fine_tune_on_tasks, name_as_text
 from robusttc.multitask import ClusterMultiTask
@@ -212,7 +212,7 @@ class Stages:
             estimator = ClusterFewShot(
                 encoder,
                 strategy=chosen.strategy,
-                clusters=chosen.cluster_models,
+                cluster_models=chosen.cluster_models,
                 use_label_names=chosen.use_label_names,
                 tune=tuning(chosen),
                 random_state=chosen.seed,

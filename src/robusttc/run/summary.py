@@ -102,11 +102,11 @@ def describe_fewshot(outcome: Outcome) -> dict[str, Any] | None:
     if learner is None:
         return None
     return {
-        "verdict": learner.verdict_.to_dict(),
+        "verdict": None if learner.verdict_ is None else learner.verdict_.to_dict(),
         "clusters_serve": learner.clusters_serve_,
         "threshold": learner.threshold_,
         "n_sources": len(learner.source_names_),
-        "trust": None if learner.trust_ is None else learner.trust_.to_dict(),
+        "trust": learner.trust_.to_dict(),
     }
 
 

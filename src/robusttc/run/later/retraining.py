@@ -8,7 +8,7 @@ from typing import Any
 
 from robusttc.data import TaskSet
 from robusttc.encoders import Encoder
-from robusttc.fewshot.estimator import ClusterFewShot
+from robusttc.fewshot import ClusterFewShot
 from robusttc.jobs import Runner
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import Progress
