@@ -56,7 +56,9 @@ from robusttc.fewshot.validation import (
 )
 from robusttc.jobs import Runner
 from robusttc.models import (
+    REFIT_SPLITS,
     Clusters,
+    Refit,
     TrainingJobs,
     TrustReport,
     Verdict,
@@ -77,13 +79,12 @@ from robusttc.random import RandomState, run_seed
 __all__ = ["ClusterFewShot"]
 
 KIND, VERSION = "few-shot", 2
-REFIT_SPLITS = {"train": ("train",), "valid": ("train", "valid"), "all": ("train", "valid", "test")}
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "strategy": (Choice("blend", "paper"),),
     "cluster_models": (Choice("auto", "always", "never"),),
     "use_label_names": (Boolean(),),
     "tune": (Nothing(), Choice("encoder")),
-    "refit": (Choice(*REFIT_SPLITS),),
+    "refit": (Choice("auto", *REFIT_SPLITS),),
     "threshold": (Nothing(), Choice("auto"), Number(0, 1)),
     "n_random": (Integer(0),),
 }
@@ -118,9 +119,8 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         original one stands beside it, for what fine-tuning forgets. It has then seen the tasks that are held
         out later, so decisions and figures of trust are a little too good.
     refit
-        Which rows of the sources the metrics that serve are trained on: ``train``, ``valid`` (also those in
-        ``valid``), or ``all`` (also those in ``test``). Decisions are made on rows in ``train`` and
-        ``valid`` before.
+        Which rows of the sources the metrics that serve are trained on: ``auto``, ``train``, ``valid`` or
+        ``all``, as for `ClusterMultiTask`. Decisions are made on rows in ``train`` and ``valid`` before.
     threshold
         For ``paper``, and for words: the leave-one-out accuracy below which a task is out of all clusters,
         or ``auto`` to tune it on held-out source tasks; None is the paper's 20 %. The blend of sentence
@@ -197,7 +197,7 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         cluster_models: Literal["auto", "always", "never"] = "auto",
         use_label_names: bool = True,
         tune: Literal["encoder"] | None = None,
-        refit: Literal["train", "valid", "all"] = "valid",
+        refit: Refit = "auto",
         threshold: float | Literal["auto"] | None = None,
         settings: FewShotSettings | None = None,
         n_random: int = 1,
@@ -271,7 +271,7 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
                 shareable,
                 self.encoder_,
                 use_label_names=self.use_label_names and self.strategy == "blend",
-                splits=REFIT_SPLITS[self.refit],
+                refit=self.refit,
                 progress=progress,
             )
             words = isinstance(sources.inputs, WordInputs)

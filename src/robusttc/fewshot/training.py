@@ -29,6 +29,7 @@ from robusttc.fewshot.settings import FewShotSettings, Strategy, find_tuning
 from robusttc.jobs import Job, Result
 from robusttc.models import (
     Clusters,
+    Refit,
     TrainingJobs,
     carries_words,
     check_clusters,
@@ -36,6 +37,7 @@ from robusttc.models import (
     fit_softmax,
     label_words,
     name_tasks,
+    refit_splits,
     require_result,
     train_model,
     warn_about_tasks,
@@ -88,13 +90,13 @@ def prepare_sources(
     encoder: Encoder,
     *,
     use_label_names: bool,
-    splits: Sequence[str] = SPLITS,
+    refit: Refit = "valid",
     progress: Progress | None = None,
 ) -> Sources:
     """Encode the rows of tasks that may share, and the names of their labels.
 
     Names are encoded where they carry words and the encoder can read words. Decisions are made on the rows in
-    ``train`` and ``valid``; `splits` are those of what serves.
+    ``train`` and ``valid``; `refit` says which rows what serves is trained on.
 
     Examples
     --------
@@ -115,8 +117,10 @@ def prepare_sources(
     while free in tasks:
         free += "'"
     extra = [Task(free, named, ["name"] * len(named))] if named else []
+    splits_of = {task.name: refit_splits(task, refit) for task in tasks}
+    served_splits = [split for splits in splits_of.values() for split in splits]
     prepared = encoder.prepare(
-        TaskSet([*tasks, *extra]), splits=tuple(dict.fromkeys([*SPLITS, *splits])), progress=progress
+        TaskSet([*tasks, *extra]), splits=tuple(dict.fromkeys([*SPLITS, *served_splits])), progress=progress
     )
     place_of: dict[str, int] = {}
     if extra:
@@ -129,7 +133,7 @@ def prepare_sources(
         return SourceRows(task.name, prepared.items_of(task.name, rows), codes, np.array(names, np.int64))
 
     own = {task.name: rows_of(task, SPLITS) for task in tasks}
-    served = own if set(splits) == set(SPLITS) else {task.name: rows_of(task, splits) for task in tasks}
+    served = {task.name: rows_of(task, splits_of[task.name]) for task in tasks}
     shared_labels = next(iter(tasks)).label_names if tasks.same_label_sets else None
     split = 0
     if isinstance(encoder, PairedEncoder) and find_tuning(encoder) is None:

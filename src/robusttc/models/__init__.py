@@ -79,13 +79,22 @@ from robusttc.models.training import (
     train_steps,
     training_rows,
 )
-from robusttc.models.training_jobs import TrainingJobs, name_tasks, require_result, warn_about_tasks
+from robusttc.models.training_jobs import (
+    REFIT_SPLITS,
+    Refit,
+    TrainingJobs,
+    name_tasks,
+    refit_splits,
+    require_result,
+    warn_about_tasks,
+)
 
 __all__ = [
     "FEWEST_TASKS",
     "HEAD_C",
     "NEVER",
     "N_NEIGHBOURS",
+    "REFIT_SPLITS",
     "Activation",
     "Adam",
     "Batch",
@@ -96,6 +105,7 @@ __all__ = [
     "Embeddings",
     "Heads",
     "Layer",
+    "Refit",
     "ResidualLayer",
     "RowGradients",
     "ScopeExample",
@@ -146,6 +156,7 @@ __all__ = [
     "random_clusters_like",
     "read_model_folder",
     "rebuilding",
+    "refit_splits",
     "require_result",
     "split_arrays",
     "to_unit_length",

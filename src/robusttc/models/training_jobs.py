@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from robusttc.data import Task
 from robusttc.errors import DoubtWarning, WorkError, quote
 from robusttc.jobs import Job, Result, Runner, Shared
 from robusttc.progress import Progress, ProgressEvent, report
 from robusttc.random import child_seed
 
+# Which rows the models that serve are trained on, see `refit_splits`.
+Refit = Literal["auto", "train", "valid", "all"]
+REFIT_SPLITS = {"train": ("train",), "valid": ("train", "valid"), "all": ("train", "valid", "test")}
 # So many tasks are named in a warning.
 MAX_NAMED = 5
 
@@ -84,6 +88,21 @@ class TrainingJobs:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def refit_splits(task: Task, refit: Refit) -> tuple[str, ...]:
+    """Return the splits of a task that the models which serve are trained on.
+
+    ``auto``: all where the splits were drawn when the task was read, else ``train`` and ``valid``.
+
+    Examples
+    --------
+    >>> refit_splits(Task("acme", ["hi"], ["greet"]), "auto")
+    ('train', 'valid')
+    """
+    if refit == "auto":
+        refit = "all" if task.splits_drawn else "valid"
+    return REFIT_SPLITS[refit]
 
 
 def name_tasks(names: Sequence[str]) -> str:

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from robusttc.data import Task, TaskSet
+from robusttc.data import TaskSet
 from robusttc.encoders import DEFAULT_ENCODER, Encoder, FeatureEncoder, PairedEncoder, make_encoder
 from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
 from robusttc.models import (
+    REFIT_SPLITS,
     Clusters,
+    Refit,
     TrainingJobs,
     TrustReport,
     Verdict,
@@ -28,6 +30,7 @@ from robusttc.models import (
     pick_labels,
     read_model_folder,
     rebuilding,
+    refit_splits,
     split_arrays,
     write_model_folder,
 )
@@ -60,10 +63,7 @@ from robusttc.progress import Progress, ProgressOption, resolve_progress
 from robusttc.random import RandomState, run_seed
 from robusttc.stats import Estimate
 
-Refit = Literal["auto", "train", "valid", "all"]
-
 KIND, VERSION = "robusttc-multitask", 3
-REFIT_SPLITS = {"train": ("train",), "valid": ("train", "valid"), "all": ("train", "valid", "test")}
 CONSTRAINTS = {
     "strategy": (Choice("blend", "paper"),),
     "cluster_models": (Choice("auto", "always", "never"),),
@@ -263,7 +263,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         folds = make_folds(data.tasks, n_folds=n_folds, splits=splits, seed=self.seed_)
         n_clusters = 0 if self.cluster_models == "never" else len(clusters_to_train(data.clusters))
         rows = {task.name: task.rows(*splits) for task in data.tasks}
-        final = {task.name: task.rows(*self._refit_splits(task)) for task in data.tasks}
+        final = {task.name: task.rows(*refit_splits(task, self.refit)) for task in data.tasks}
         is_refitted = any(len(final[name]) > len(rows[name]) for name in rows)
         trainer.jobs.total += (2 if is_refitted else 1) * (2 + n_clusters + len(data.private))
         decision = decide(trainer, folds, cluster_models=self.cluster_models, n_random=self.n_random)
@@ -275,10 +275,6 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
             predictor = train_blend(trainer, encoder, final, *weights, name="all")
             self.agreement_ = measure_agreement(evaluated, predictor, data, seed=self.seed_)
         return predictor, decision, folds
-
-    def _refit_splits(self, task: Task) -> tuple[str, ...]:
-        """Return the splits that the models of a task which serve are trained on."""
-        return REFIT_SPLITS[("all" if task.splits_drawn else "valid") if self.refit == "auto" else self.refit]
 
     def _check(self, tasks: TaskSet) -> None:
         if not isinstance(tasks, TaskSet):

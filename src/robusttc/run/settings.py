@@ -139,7 +139,12 @@ class ReadSettings(Settings):
         ),
     ] = SHARES
     delimiter: Annotated[
-        Name, setting("one character", "The delimiter of CSV files.  [default: found from the header]")
+        Name,
+        setting(
+            "one character",
+            "The delimiter of CSV files.  [default: found from the header]",
+            metavar="CHARACTER",
+        ),
     ] = None
     encoding: Annotated[
         Name,
@@ -151,7 +156,13 @@ class ReadSettings(Settings):
     ] = False
     seed: Annotated[
         Number,
-        setting("a whole number from 0 to 2**63 - 1", "The seed of everything random.", ge=0, le=2**63 - 1),
+        setting(
+            "a whole number from 0 to 2**63 - 1",
+            "The seed of everything random.",
+            metavar="N",
+            ge=0,
+            le=2**63 - 1,
+        ),
     ] = 0
 
     def read_options(self, *, allow_incomplete: bool = False) -> ReadOptions:

@@ -215,6 +215,7 @@ class Stages:
                 cluster_models=chosen.cluster_models,
                 use_label_names=chosen.use_label_names,
                 tune=tuning(chosen),
+                refit=chosen.refit,
                 random_state=chosen.seed,
             )
             try:
