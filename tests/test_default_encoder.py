@@ -14,11 +14,9 @@ import pytest
 
 import robusttc as rtc
 from robusttc.baselines import NearestNeighbourBaseline
-from robusttc.cli.inspect import inspect as inspect_command
-from robusttc.cli.measure import measure as measure_command
 from robusttc.encoders import DEFAULT_ENCODER, ENCODER_NAMES, make_encoder, multilingual
 from robusttc.models import fine_tune_on_tasks
-from robusttc.run.settings import FitSettings
+from robusttc.run.settings import FitSettings, MeasureSettings
 from robusttc.transfer import estimate_cost
 
 ROOT = Path(__file__).parents[1]
@@ -34,14 +32,13 @@ ROOT = Path(__file__).parents[1]
         rtc.ClusterFewShot,
         NearestNeighbourBaseline,
         estimate_cost,
-        inspect_command,
-        measure_command,
     ],
 )
 def test_every_door_has_the_same_default(door: Callable[..., Any]) -> None:
     assert inspect.signature(door).parameters["encoder"].default == DEFAULT_ENCODER
     assert DEFAULT_ENCODER in ENCODER_NAMES
-    assert FitSettings().encoder == DEFAULT_ENCODER
+    # The commands take theirs from the settings.
+    assert MeasureSettings().encoder == FitSettings().encoder == DEFAULT_ENCODER
 
 
 def defaults_in(tree: ast.AST) -> Iterator[ast.expr]:

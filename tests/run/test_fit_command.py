@@ -207,13 +207,13 @@ def test_a_person_is_asked_before_hours_of_work(
         (["--workers", "0"], "option --workers: workers cannot be used"),
         (["--executor", "spark"], "expected local or ray"),
         (["--seed", "-1"], "option --seed"),
-        (["--config", "no.yaml"], "no.yaml: the configuration file cannot be read"),
+        (["--config", "no.yaml"], "no.yaml: the settings file cannot be read"),
         (
             ["--encoder", "cnn", "--model", "x"],
             "a sentence model is for the encoders sentence, static",
         ),
-        (["--split-value", "="], "--split-value cannot be read"),
-        (["--delimiter", "ab"], "the delimiter cannot be used"),
+        (["--split-value", "="], "option --split-value: split_values cannot be used"),
+        (["--delimiter", "ab"], "delimiter cannot be used"),
     ],
 )
 def test_wrong_usage(

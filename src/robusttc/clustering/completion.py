@@ -41,8 +41,7 @@ FIRST_COLUMN_PENALTY = 2.5  # of the completion that the standardisation is adju
 LEAST_VARIANCE = 0.2  # of a standardised score around what that completion expects
 ROUGH, ROUGH_ROUNDS = 3e-3, 5  # the gap that is enough to compare settings, and the rounds it may take
 WORSE = 1.03  # a held-out loss so many times the lowest ends the path of debiased fits
-# With one fold, which has many pairs, losses are that exact; the rank grows along the path, not within a fit.
-WORSE_OF_MANY, ROUNDS_OF_MANY = 1.003, 2
+WORSE_OF_MANY = 1.003  # with one fold, which has many pairs, losses are that exact
 GAIN = 0.999  # a change of a setting has to lower the held-out loss to this share
 CLEARLY = 5.0  # standard errors by which debiasing has to lower it
 MAX_HELD_OUT = 100_000  # pairs of the only fold, or part
@@ -304,9 +303,7 @@ class Search:
         self.features = features
         self.delta = delta
         self.errors: dict[Setting, float] = {}
-        is_many = len(folds) == 1
-        self.worse = WORSE_OF_MANY if is_many else WORSE
-        self.max_rounds = ROUNDS_OF_MANY if is_many else ROUGH_ROUNDS
+        self.worse = WORSE_OF_MANY if len(folds) == 1 else WORSE
         self._losses: dict[Setting, NDArray[np.float32]] = {}
         self._fits: dict[Setting, list[Factors]] = {}
         self._problems: dict[tuple[bool, float], list[Problem]] = {}
@@ -326,10 +323,9 @@ class Search:
         setting = replace(setting, debias=0.0)
         starts = [None] * len(self.folds) if start is None else self._fits[replace(start, debias=0.0)]
         problems = self.problems(setting)
-        pay = [setting.penalties(problem, self.delta) for problem in problems]
         self._fits[setting] = fits = [
-            solve_roughly(problem, own, start=warm, max_rounds=self.max_rounds).factors
-            for problem, own, warm in zip(problems, pay, starts, strict=True)
+            solve_roughly(problem, setting.penalties(problem, self.delta), start=warm).factors
+            for problem, warm in zip(problems, starts, strict=True)
         ]
         for debias in DEBIASING:
             tried = replace(setting, debias=debias)
