@@ -36,10 +36,10 @@ def test_stopped_once_and_killed_three_times(tmp_path: Path) -> None:
     assert asked.said.endswith("All finished work is kept: run the same command again to go on\n")
     seen = stored_rows(out)
     two = (*OPTIONS, "--workers", "2")
-    # In the middle of two stages, and while files are written; with one worker and with two.
+    # Twice in the middle of the longest stage, and while files are written; with one worker and with two.
     moments = [
         (OPTIONS, stored(out, "multitask", 3)),
-        (two, stored(out, "fewshot", 2)),
+        (two, stored(out, "multitask", 7)),
         (OPTIONS, lambda _: (out / "clusters.csv").exists()),
     ]
     for options, end_when in moments:

