@@ -50,8 +50,10 @@ def test_vectors_round_trip(tmp_path: Path, strategy: Any) -> None:
     model.save(tmp_path / "model")
     loaded = ClusterMultiTask.load(tmp_path / "model")
     check_same(model, loaded, {name: planted.features[name] for name in tasks.names})
-    # What was loaded can be saved again, and over the old one.
+    # What was loaded can be saved again, and over the old one: the same bytes.
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     loaded.save(tmp_path / "model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
     again = ClusterMultiTask.load(tmp_path / "model")
     check_same(model, again, {name: planted.features[name] for name in tasks.names})
     if strategy == "blend":

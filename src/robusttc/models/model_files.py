@@ -263,6 +263,8 @@ def raise_damaged(path: Path, got: str) -> NoReturn:
 def split_arrays(content: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Take the arrays out of nested dictionaries and lists: values for JSON, and the arrays by number.
 
+    Arrays are numbered in the order of keys, as JSON has them: a model that was loaded is saved alike.
+
     Examples
     --------
     >>> split_arrays({"a": 1, "b": [np.arange(2)]})
@@ -276,7 +278,7 @@ def split_arrays(content: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
             arrays[number] = value
             return {ARRAY: number}
         if isinstance(value, Mapping):
-            return {key: take(one) for key, one in value.items()}
+            return {key: take(value[key]) for key in sorted(value)}
         return [take(one) for one in value] if isinstance(value, list | tuple) else value
 
     return take(content), arrays
