@@ -73,7 +73,7 @@ def test_a_learner_with_something_missing_is_refused(tmp_path: Path, lost: str) 
     values, arrays = read_model_folder(tmp_path / "whole", kind="few-shot", version=2)
     del values[lost]
     write_model_folder(tmp_path / "half", kind="few-shot", version=2, settings=values, arrays=arrays)
-    with pytest.raises(StoreError, match="learner is damaged"):
+    with pytest.raises(StoreError, match=r"model cannot be read; got .*[Tt]rain it again"):
         ClusterFewShot.load(tmp_path / "half")
 
 

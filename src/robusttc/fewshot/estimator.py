@@ -23,7 +23,7 @@ from robusttc.encoders import (
     WordInputs,
     make_encoder,
 )
-from robusttc.errors import DataError, RobustTCError, StoreError, UsageError, quote
+from robusttc.errors import DataError, UsageError, quote
 from robusttc.fewshot.adaptation import Support, adapt
 from robusttc.fewshot.components import FittedMetrics
 from robusttc.fewshot.model import Examples, FewShotModel, LabelMeans
@@ -70,6 +70,7 @@ from robusttc.models import (
     measure_trust,
     name_as_text,
     read_model_folder,
+    rebuilding,
     write_model_folder,
 )
 from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, check_params
@@ -472,14 +473,8 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
             If something is missing, damaged, or from a later version.
         """
         values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
-        try:
+        with rebuilding(folder, todo="train it again"):
             return cls._from_file(values, arrays, device)
-        except StoreError:
-            raise
-        except (RobustTCError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(
-                "the saved few-shot learner is damaged", where=quote(str(folder)), got=quote(str(error))
-            ) from error
 
     @classmethod
     def _from_file(cls, values: dict[str, Any], arrays: dict[str, Any], device: str) -> ClusterFewShot:
