@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePath
 
-__all__ = ["command_line", "count", "format_bytes", "format_seconds", "shell_word"]
+__all__ = ["command_line", "count", "format_bytes", "format_duration", "format_seconds", "shell_word"]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -51,6 +51,20 @@ def format_seconds(seconds: float) -> str:
     if seconds < 5400:
         return f"{round(seconds / 60)} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time that was measured, to the second.
+
+    >>> format_duration(7.4), format_duration(75), format_duration(3725)
+    ('7 s', '1:15', '1:02:05')
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def format_bytes(n_bytes: float) -> str:

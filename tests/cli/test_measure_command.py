@@ -1,19 +1,15 @@
-"""`robusttc measure` as a user runs it, and how progress is drawn."""
+"""`robusttc measure` as a user runs it."""
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from robusttc.cli import main
-from robusttc.cli.progress_view import show_progress
 from robusttc.data import load_tasks
-from robusttc.progress import ProgressEvent
 from robusttc.transfer import measure_transfer, read_scores
 
 WORDS = {"x": ["where is my parcel", "track it", "is it late"], "y": ["refund me", "money back", "I paid"]}
@@ -41,7 +37,7 @@ def test_scores_are_measured_written_and_judged(folder: Path, capsys: pytest.Cap
     for word in ("Halves: ", "Directions: ", "Donors: ", "Next: robusttc cluster "):
         assert word in captured.out
     assert captured.err.startswith("Measuring transfer: all 12 scores, about ")
-    assert "transfer: 4 tasks" in captured.err
+    assert "transfer: 0 of 4 tasks" in captured.err
     assert read_scores(out) == measure_transfer(load_tasks(folder), encoder="cnn", random_state=3)
     assert sorted(file.name for file in folder.parent.iterdir()) == ["scores.csv", "tasks"]
 
@@ -140,26 +136,3 @@ def test_no_torch_where_nothing_is_measured(folder: Path, command: list[str]) ->
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
-
-
-def test_progress_is_drawn_on_a_terminal() -> None:
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=True, width=120)
-    with show_progress(console) as progress:
-        for done in range(3):
-            progress(ProgressEvent("sentence vectors", done, 2, "texts"))
-        progress(ProgressEvent("trans\x1bfer", 1, 5, "tasks"))
-    text = shown.getvalue()
-    assert "sentence vectors" in text
-    assert "2/2" in text
-    assert "1/5" in text
-    assert "trans\\x1bfer" in text
-
-
-def test_progress_is_a_line_a_stage_elsewhere() -> None:
-    shown = io.StringIO()
-    with show_progress(Console(file=shown)) as progress:
-        for stage in ("words", "transfer"):
-            for done in range(3):
-                progress(ProgressEvent(stage, done, 2_000, "tasks"))
-    assert shown.getvalue() == "words: 2,000 tasks\ntransfer: 2,000 tasks\n"

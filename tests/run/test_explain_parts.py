@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from robusttc.cli.plain_tables import show_some
 
 from robusttc.cli.explain_labels_view import best_first, word_conflict
 from robusttc.cli.explain_view import show_explanation
-from robusttc.cli.plain_tables import show_some
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from robusttc.cli.console import output_console, print_json, show_working
-from robusttc.cli.inspection_view import say
+from robusttc.cli.console import output_console, print_json, say, show_working
 from robusttc.cli.options import DeviceOption, JsonOption, RunFolder, with_settings
 from robusttc.cli.reading import read_examples_aloud
 from robusttc.data import name_problem

@@ -11,13 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robusttc.cli.console import output_console, print_json, without_controls
-from robusttc.cli.inspection_view import say
+from robusttc.cli.console import output_console, percent, print_json, say, without_controls
 from robusttc.cli.options import JsonOption, QuietOption, RunFolder, with_settings
+from robusttc.cli.progress import FIT_STAGES, RunStoppedError, show_progress, stop_on_signals
 from robusttc.cli.reading import read_aloud
-from robusttc.cli.run_progress import show_stages
-from robusttc.cli.run_view import percent
-from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
 from robusttc.formatting import command_line, count
 from robusttc.run.settings import Execution, FitSettings, ReadSettings, read_settings
@@ -80,7 +77,7 @@ def add(
     # A run that was never begun in earnest has no facts; what is wrong with it is said below.
     configuration = FitSettings(**{**(facts or {}), **now})
     loaded = read_aloud(tasks, configuration.read_options(allow_incomplete=True), quiet=quiet).tasks
-    with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
+    with stop_on_signals(quiet=quiet) as stop, show_progress(stages=FIT_STAGES, quiet=quiet) as progress:
         try:
             result = add_tasks(
                 run,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from robusttc.cli.console import output_console, print_json
-from robusttc.cli.inspection_view import say
+from robusttc.cli.console import output_console, print_json, say
 from robusttc.cli.options import RunFolder
 from robusttc.cli.run_view import KIND_WORDS, show_doubts, show_means, show_tasks
 from robusttc.errors import ExitCode, StoreError, UsageError

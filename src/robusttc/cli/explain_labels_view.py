@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from robusttc.cli.plain_tables import (
+from robusttc.cli.console import (
     cut,
     make_table,
     name,
+    percent,
+    print_examples,
+    print_more,
     print_table,
-    say_more,
-    share,
-    show_some,
-    title,
-    wrap,
+    print_title,
+    print_wrapped,
 )
 from robusttc.formatting import count
 from robusttc.run.explain.conflicting import LabelConflict
@@ -35,8 +35,8 @@ LEGEND = (
 def show_labels(console: Console, labels: LabelMap, limit: int, *, show_texts: bool) -> None:
     """Print the labels of other tasks that have to do with those of the task."""
     if labels.relations:
-        title(console, LEGEND)
-        table = make_table("label", "", "that label", "of task", "there", "back", left=4, name_width=16)
+        print_title(console, LEGEND)
+        table = make_table("label", "", "that label", "of task", "there", "back", n_names=4, name_width=16)
         chosen = best_first(labels.relations, limit)
         for one in chosen:
             table.add_row(
@@ -44,22 +44,22 @@ def show_labels(console: Console, labels: LabelMap, limit: int, *, show_texts: b
                 SIGNS[one.kind],
                 name(one.other_label),
                 name(one.task),
-                share(one.forward),
-                share(one.backward),
+                percent(one.forward, decimals=0),
+                percent(one.backward, decimals=0),
             )
         print_table(console, table)
-        say_more(console, len(labels.relations), len(chosen))
+        print_more(console, len(labels.relations), len(chosen))
     if labels.conflicts:
-        title(console, "Conflicts between labels")
+        print_title(console, "Conflicts between labels")
         for conflict in cut(labels.conflicts, limit):
-            wrap(console, f"• {word_conflict(conflict)}", indent=2)
+            print_wrapped(console, f"• {word_conflict(conflict)}", indent=2)
             if show_texts:
-                show_some(console, conflict.texts)
-        say_more(console, len(labels.conflicts), len(cut(labels.conflicts, limit)))
+                print_examples(console, conflict.texts)
+        print_more(console, len(labels.conflicts), len(cut(labels.conflicts, limit)))
     if labels.thin:
         thin = ", ".join(str(name(label)) for label in cut(labels.thin, limit))
         more = " …" if limit and len(labels.thin) > limit else ""
-        title(console, f"Too few texts to compare: {thin}{more}")
+        print_title(console, f"Too few texts to compare: {thin}{more}")
 
 
 def best_first(relations: Sequence[LabelRelation], limit: int) -> Sequence[LabelRelation]:

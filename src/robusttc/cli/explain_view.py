@@ -6,19 +6,18 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from robusttc.cli.explain_labels_view import show_labels
-from robusttc.cli.plain_tables import (
+from robusttc.cli.console import (
     cut,
     make_table,
     name,
+    percent,
+    print_examples,
+    print_more,
     print_table,
-    say_more,
-    share,
-    show_some,
-    title,
-    wrap,
+    print_title,
+    print_wrapped,
 )
-from robusttc.cli.run_view import percent
+from robusttc.cli.explain_labels_view import show_labels
 from robusttc.formatting import count
 from robusttc.run.evaluation import KINDS
 from robusttc.run.explain.explained_pairs import Direction, MeasuredPair
@@ -50,15 +49,17 @@ def show_explanation(
     rows = ", ".join(f"{number:,} {split}" for split, number in explanation.n_rows.items() if number)
     labels = count(len(explanation.label_names), "label")
     facts = ", ".join(fact for fact in (rows and f"rows: {rows}", labels) if fact)
-    wrap(console, f"{explanation.task} ({facts})" if explanation.label_names else explanation.task)
+    print_wrapped(console, f"{explanation.task} ({facts})" if explanation.label_names else explanation.task)
     for sentence in explanation.sentences:
-        wrap(console, f"• {sentence}", indent=2)
+        print_wrapped(console, f"• {sentence}", indent=2)
     if explanation.cluster is not None and explanation.cluster.pairs:
         show_pairs(console, explanation.cluster.pairs, limit)
     show_nearest(console, explanation.nearest, limit)
     if explanation.cluster_weights:
         mixed = sorted(explanation.cluster_weights.items(), key=lambda entry: (-entry[1], entry[0]))
-        wrap(console, "Clusters that it mixes: " + ", ".join(f"{n} ({w:.0%})" for n, w in mixed) + ".")
+        print_wrapped(
+            console, "Clusters that it mixes: " + ", ".join(f"{n} ({w:.0%})" for n, w in mixed) + "."
+        )
     if explanation.labels is not None:
         show_labels(console, explanation.labels, limit, show_texts=show_texts)
     if explanation.sharing is not None:
@@ -73,7 +74,7 @@ def show_pairs(console: Console, pairs: Sequence[MeasuredPair], limit: int) -> N
         chosen = [pair for pair in pairs if pair.speaks == side]
         if not chosen:
             continue
-        title(console, f"Measured pairs that speak {words} (score ± half of its 95 % interval)")
+        print_title(console, f"Measured pairs that speak {words} (score ± half of its 95 % interval)")
         # Tasks that came later were not completed, and have neither.
         has_matrices = any(pair.similarity is not None for pair in chosen)
         more = ("similarity", "outlier") if has_matrices else ()
@@ -89,7 +90,7 @@ def show_pairs(console: Console, pairs: Sequence[MeasuredPair], limit: int) -> N
                 *((number(pair.similarity), number(pair.outlier)) if has_matrices else ()),
             )
         print_table(console, table)
-        say_more(console, len(chosen), len(cut(chosen, limit)))
+        print_more(console, len(chosen), len(cut(chosen, limit)))
 
 
 def say_score(direction: Direction | None) -> str:
@@ -116,7 +117,7 @@ def show_nearest(console: Console, nearest: Nearest, limit: int) -> None:
             value = near.similarity if words == "similarity" else near.above_average
             sign = "" if words == "similarity" else "+"
             shown.append(f"{name(near.name)} ({format(value or 0.0, f'{sign}.2f')})")
-        title(console, f"Nearest by {words}: {', '.join(shown)}")
+        print_title(console, f"Nearest by {words}: {', '.join(shown)}")
 
 
 def show_sharing(console: Console, sharing: Sharing) -> None:
@@ -136,7 +137,7 @@ def show_sharing(console: Console, sharing: Sharing) -> None:
             "gain": held.gain,
         }
     if columns:
-        title(console, "Accuracy in % [95 % interval]")
+        print_title(console, "Accuracy in % [95 % interval]")
         table = make_table("model", *columns)
         for kind in (*KINDS, "gain"):
             if not any(column[kind] for column in columns.values()):
@@ -148,16 +149,16 @@ def show_sharing(console: Console, sharing: Sharing) -> None:
     if sharing.culprits:
         who = ", ".join(f"{name(culprit.name)} ({culprit.blame:.2f})" for culprit in sharing.culprits)
         how = "their training works against it" if sharing.method == "gradients" else "they serve it badly"
-        title(console, f"To blame, as far as can be told ({how}): {who}")
+        print_title(console, f"To blame, as far as can be told ({how}): {who}")
     elif sharing.is_harmed or sharing.is_doubtful:
-        title(console, "No single task can be blamed.")
+        print_title(console, "No single task can be blamed.")
 
 
 def show_weak_labels(console: Console, labels: Sequence[WeakLabel], limit: int, *, show_texts: bool) -> None:
     """Print the labels that cost most: what to label next."""
-    title(console, "What to label next: labels by how many of 100 texts are expected to be lost there")
+    print_title(console, "What to label next: labels by how many of 100 texts are expected to be lost there")
     table = make_table(
-        "label", "taken for", "lost", "% of held-out found", "train rows", left=2, name_width=19
+        "label", "taken for", "lost", "% of held-out found", "train rows", n_names=2, name_width=19
     )
     chosen = cut(labels, limit)
     for one in chosen:
@@ -165,13 +166,15 @@ def show_weak_labels(console: Console, labels: Sequence[WeakLabel], limit: int, 
             name(one.label),
             name(one.confused_with or ""),
             f"{one.lost_of_100:.1f}",
-            "none held out" if one.recall is None else f"{share(one.recall)} of {one.recall.n:,}",
+            "none held out"
+            if one.recall is None
+            else f"{percent(one.recall, decimals=0)} of {one.recall.n:,}",
             f"{one.n_train:,}",
         )
     print_table(console, table)
-    say_more(console, len(labels), len(chosen))
+    print_more(console, len(labels), len(chosen))
     if show_texts:
         for one in chosen:
             if one.missed:
-                wrap(console, f"Missed of {name(one.label)}:")
-                show_some(console, one.missed)
+                print_wrapped(console, f"Missed of {name(one.label)}:")
+                print_examples(console, one.missed)

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robusttc.cli.console import error_console, output_console, print_json, show_working
-from robusttc.cli.inspection_view import say
+from robusttc.cli.console import error_console, output_console, print_json, say, show_working
 from robusttc.cli.options import QuietOption, TasksPath, with_settings
+from robusttc.cli.progress import FIT_STAGES, RunStoppedError, show_progress, stop_on_signals
 from robusttc.cli.reading import read_aloud
-from robusttc.cli.run_progress import show_stages
 from robusttc.cli.run_view import show_run
-from robusttc.cli.stopping import RunStoppedError, stop_on_signals
 from robusttc.errors import ExitCode, UsageError, quote
 from robusttc.run.settings import Execution, FitSettings, read_settings
 
@@ -59,7 +57,7 @@ def fit(
         tell_cost(loaded, configuration, execution)
     elif not is_new and not quiet:
         say(error_console(), f"Going on with the run in {out}.")
-    with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
+    with stop_on_signals(quiet=quiet) as stop, show_progress(stages=FIT_STAGES, quiet=quiet) as progress:
         try:
             result = fit_run(
                 out, loaded, configuration, execution=execution, retry=retry, progress=progress, stop=stop

@@ -13,7 +13,17 @@ import typer
 
 from robusttc.run.settings import OPTION_NAMES, Settings
 
-__all__ = ["DeviceOption", "JsonOption", "QuietOption", "RunFolder", "TasksPath", "with_settings"]
+__all__ = [
+    "AllowIncomplete",
+    "DeviceOption",
+    "JsonOption",
+    "LimitOption",
+    "QuietOption",
+    "RunFolder",
+    "SeedOption",
+    "TasksPath",
+    "with_settings",
+]
 
 TasksPath = Annotated[
     Path, typer.Argument(metavar="TASKS", help="A folder of task files, or one file with a task column.")
@@ -25,6 +35,14 @@ DeviceOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+LimitOption = Annotated[int, typer.Option(min=0, help="How many rows a table has at the most; 0 shows all.")]
+AllowIncomplete = Annotated[
+    bool,
+    typer.Option(
+        "--allow-incomplete", help="Keep tasks that cannot be trained as they are, for lack of training rows."
+    ),
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="The seed of everything random.")]
 
 Command = Callable[..., Any]
 

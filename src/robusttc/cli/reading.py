@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from robusttc.cli.console import error_console, show_working, without_controls
+from robusttc.cli.console import error_console, say, show_working
 from robusttc.data import LoadedTasks, ReadOptions, Task, read_examples, read_tasks
 from robusttc.errors import TaskFilesError
 from robusttc.formatting import count
 from robusttc.random import run_seed
 
-__all__ = ["AllowIncomplete", "Seed", "read_aloud", "read_examples_aloud"]
+__all__ = ["read_aloud", "read_examples_aloud"]
 
 MAX_IGNORED = 5
 SPLIT_VALUE = re.compile(r"split_values=\{('[^']*'|\"[^\"]*\"): '?([^'}]*)'?\}")
@@ -25,14 +22,6 @@ PARAMETER = re.compile(
     r"\b(text_column|label_column|split_column|task_column|delimiter|encoding|skip_bad_rows|allow_incomplete)"
     r"\b(?:=(?:True|('[^']*'|\"[^\"]*\"|\.\.\.)))?"
 )
-
-AllowIncomplete = Annotated[
-    bool,
-    typer.Option(
-        "--allow-incomplete", help="Keep tasks that cannot be trained as they are, for lack of training rows."
-    ),
-]
-Seed = Annotated[int, typer.Option(help="The seed of everything random.")]
 
 
 def read_aloud(path: Path, options: ReadOptions, *, quiet: bool = False) -> LoadedTasks:
@@ -66,7 +55,7 @@ def report_reading(loaded: LoadedTasks) -> None:
         if loaded.n_skipped > len(loaded.skipped):
             lines.append(f"  … and {loaded.n_skipped - len(loaded.skipped):,} more")
     if lines:
-        error_console().print(without_controls("\n".join(lines)), markup=False, soft_wrap=True)
+        say(error_console(), "\n".join(lines))
 
 
 @contextmanager

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from robusttc.cli.console import error_console, output_console, print_json
-from robusttc.cli.inspection_view import say
+from robusttc.cli.console import error_console, output_console, print_json, say
 from robusttc.cli.options import JsonOption, QuietOption, RunFolder, with_settings
-from robusttc.cli.run_progress import show_stages
-from robusttc.cli.stopping import RunStoppedError, stop_on_signals
+from robusttc.cli.progress import FIT_STAGES, RunStoppedError, show_progress, stop_on_signals
 from robusttc.errors import ExitCode, UsageError
 from robusttc.formatting import command_line
 from robusttc.run.settings import Execution, read_settings
@@ -54,7 +52,7 @@ def remove(
             tell_influence(error_console(), influence)
         if not yes:
             ask()
-    with stop_on_signals(quiet=quiet) as stop, show_stages(quiet=quiet) as progress:
+    with stop_on_signals(quiet=quiet) as stop, show_progress(stages=FIT_STAGES, quiet=quiet) as progress:
         try:
             result = remove_tasks(run, task, execution=execution, progress=progress, stop=stop)
         except (Stopped, KeyboardInterrupt):

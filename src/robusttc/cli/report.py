@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robusttc.cli.console import error_console, output_console, print_json
-from robusttc.cli.inspection_view import say
+from robusttc.cli.console import error_console, output_console, print_json, say
 from robusttc.cli.options import RunFolder
-from robusttc.cli.progress_view import show_progress
+from robusttc.cli.progress import show_progress
 from robusttc.errors import ExitCode
 
 if TYPE_CHECKING:

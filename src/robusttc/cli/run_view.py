@@ -10,14 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from robusttc.cli.console import without_controls
-from robusttc.cli.inspection_view import say
-from robusttc.cli.run_progress import say_time
-from robusttc.formatting import command_line, count
+from robusttc.cli.console import percent, say, without_controls
+from robusttc.formatting import command_line, count, format_duration
 
 if TYPE_CHECKING:
     from robusttc.run.evaluation import Evaluation, TaskFigures
-    from robusttc.stats import Estimate
 
 __all__ = ["KIND_WORDS", "show_doubts", "show_means", "show_run", "show_tasks"]
 
@@ -114,18 +111,6 @@ def by_gain(task: TaskFigures) -> tuple[float, str]:
     return (float("inf") if task.gain is None else task.gain.mean), task.task
 
 
-def percent(estimate: Estimate | None, *, sign: str = "", interval: bool = True) -> str:
-    """Show an accuracy in hundredths, with its interval."""
-    if estimate is None:
-        return ""
-    # Without the sum, a difference that rounds to zero could show as -0.0.
-    mean, low, high = (
-        format(round(100 * value, 1) + 0.0, f"{sign}.1f") if abs(value) < float("inf") else "?"
-        for value in (estimate.mean, estimate.low, estimate.high)
-    )
-    return f"{mean} [{low}, {high}]" if interval else mean
-
-
 def show_doubts(console: Console, summary: Mapping[str, Any]) -> None:
     """Print what is doubtful, and what was left out."""
     for doubt in summary["doubts"]:
@@ -147,7 +132,7 @@ def show_costs(console: Console, summary: Mapping[str, Any]) -> None:
     costs = summary["costs"]
     if not costs:
         return
-    times = ", ".join(f"{cost['stage']} {say_time(cost['wall_seconds'])}" for cost in costs)
+    times = ", ".join(f"{cost['stage']} {format_duration(cost['wall_seconds'])}" for cost in costs)
     peak = max(cost["peak_bytes"] for cost in costs)
     memory = f"; {format_bytes(peak)} a worker" if peak else ""
     say(console, f"Took {times}{memory}.")
