@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from robusttc.cli.plain_tables import show_some
 
+from robusttc.cli.console import print_examples
 from robusttc.cli.explain_labels_view import best_first, word_conflict
 from robusttc.cli.explain_view import show_explanation
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
@@ -274,4 +274,4 @@ def test_the_page_survives_any_name() -> None:
     shown = io.StringIO()
     show_explanation(Console(file=shown, width=80), without)
     assert "No single task can be blamed." in shown.getvalue()
-    show_some(Console(file=shown, width=80), ["one"])
+    print_examples(Console(file=shown, width=80), ["one"])
