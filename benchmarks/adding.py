@@ -26,7 +26,7 @@ from benchmarks.report import find_data, print_table
 from robusttc.data import TaskSet, load_tasks, write_tasks
 from robusttc.errors import ExitCode
 from robusttc.random import numpy_generator
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.stats import Estimate, difference_interval
 
 SET, N_HELD, SEED, N_WORKERS = "bots175", 10, 0, 2
@@ -77,7 +77,7 @@ def add(folder: Path) -> Record:
     shutil.rmtree(folder / "grown", ignore_errors=True)
     shutil.copytree(folder / "run-most", folder / "grown")
     record = run("add", str(folder / "grown"), str(folder / "held"), "--quiet")
-    opened = OpenRun(folder / "grown")
+    opened = Run(folder / "grown")
     record["measured"] = {name: one.n_measured for name, one in opened.added.items()}
     record["confidence"] = {name: one.confidence for name, one in opened.added.items()}
     record["gain"] = {
@@ -89,7 +89,7 @@ def add(folder: Path) -> Record:
 
 def compare(folder: Path, held: list[str]) -> Record:
     """Compare where the tasks went, and how well they are served, with fitting all again."""
-    grown, refit = OpenRun(folder / "grown"), OpenRun(folder / "run-all")
+    grown, refit = Run(folder / "grown"), Run(folder / "run-all")
     ours, theirs = grown.partition(), refit.partition()
     before = grown.partition(1)
     # A cluster of the refit is the one of the run that most of its tasks were in.

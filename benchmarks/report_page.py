@@ -29,7 +29,7 @@ def main() -> None:
 
     from robusttc.report import document as documents
     from robusttc.report.page import write_page
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, action="append", default=[], help="a finished run, too")
@@ -40,10 +40,7 @@ def main() -> None:
         page = Path(folder) / "report.html"
         for source in (*N_TASKS, *runs):
             start = time.perf_counter()
-            if isinstance(source, Path):
-                made = documents.make_document(OpenRun(source))
-            else:
-                made = make_document(source)
+            made = documents.make_document(Run(source)) if isinstance(source, Path) else make_document(source)
             facts = f"{time.perf_counter() - start:.2f}" if isinstance(source, Path) else "made"
             start = time.perf_counter()
             size = write_page(made, page)

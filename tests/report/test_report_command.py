@@ -20,7 +20,7 @@ from robusttc.report.facts import read_adapted, read_confidence
 from robusttc.report.held_out import read_held_out
 from robusttc.report.writing import write_report
 from robusttc.run.fitting import fit_run
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.run.settings import FitSettings
 
 # The little run of the tests of runs, which is made once a process.
@@ -62,7 +62,7 @@ def test_the_page_is_written_and_told(run: Path, capsys: Out) -> None:
     assert "fall into 2 clusters" in content
     assert page.stat().st_mode & 0o077 == 0
     # The run is as whole as it was, and the page can be made again.
-    check_document(document := make_document(OpenRun(run)))
+    check_document(document := make_document(Run(run)))
     assert document.values["adapted"] == ["hooli"]
     written = write_report(run)
     assert (written.path, written.n_bytes) == (page, page.stat().st_size)
@@ -75,7 +75,7 @@ def test_the_same_as_json(run: Path, capsys: Out) -> None:
     values = json.loads(shown.out)
     assert values["matrices"] == {"scores": "scores.csv", "similarity": "similarity.safetensors"}
     assert not (run / "report.html").exists()
-    document = make_document(OpenRun(run))
+    document = make_document(Run(run))
     assert without_time(values) == without_time(document.values)
     tasks = {task["name"]: task for task in values["tasks"]}
     assert tasks["task 5"]["private"] is True
@@ -170,7 +170,7 @@ def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Pa
     folder = tmp_path / "run"
     fit_run(folder, tasks, FitSettings(encoder="cnn", private=(NASTY, "no test rows")))
     events: list[ProgressEvent] = []
-    document = make_document(OpenRun(folder), progress=events.append)
+    document = make_document(Run(folder), progress=events.append)
     check_document(document)
     assert document.matrices is None
     assert [task["name"] for task in document.values["tasks"]] == [NASTY, "no test rows", "unfit"]

@@ -17,7 +17,7 @@ from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError
 from robusttc.jobs import Stopped
 from robusttc.run.later.adding import AddResult, add_tasks, give_up_adding
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.run.settings import Execution
 
 MODELS = ("models/multitask/*", "models/fewshot/*")
@@ -37,13 +37,13 @@ def no_hook() -> Iterator[None]:
 
 def test_tasks_go_to_the_clusters_of_their_like(grown: tuple[Path, AddResult]) -> None:
     folder, result = grown
-    before, now = OpenRun(folder).partition(1), OpenRun(folder).partition()
+    before, now = Run(folder).partition(1), Run(folder).partition()
     assert {now["task 6"], now["task 7"]} == {before["task 0"], before["task 1"]}
     assert now["task 6"] == before["task 0"] == before["task 2"] == before["task 4"]
     assert {name: now[name] for name in before} == before
     assert result.version == 2
     assert result.sentences[0].startswith("3 tasks added, 2 to clusters that were there")
-    added = OpenRun(folder).added
+    added = Run(folder).added
     assert set(added) == {"task 6", "task 7", "task 8"}
     assert added == dict(result.added)
     for name in ("task 6", "task 7"):
@@ -62,17 +62,17 @@ def test_nobody_else_changes(grown: tuple[Path, AddResult], tmp_path: Path) -> N
     assert digest_files(folder, *MODELS) == digest_files(old, *MODELS)
     texts = ["where is my parcel", "the sky is blue today"]
     for name in ("task 0", "task 1", "task 5"):
-        now, then = OpenRun(folder).find(name).answer(texts), OpenRun(old).find(name).answer(texts)
+        now, then = Run(folder).find(name).answer(texts), Run(old).find(name).answer(texts)
         assert now == then
-    figures = {one.task: one for one in OpenRun(folder).evaluation.tasks}
-    assert all(figures[one.task] == one for one in OpenRun(old).evaluation.tasks)
+    figures = {one.task: one for one in Run(folder).evaluation.tasks}
+    assert all(figures[one.task] == one for one in Run(old).evaluation.tasks)
 
 
 def test_a_private_task_is_measured_with_nobody(grown: tuple[Path, AddResult]) -> None:
     folder, result = grown
     one = result.added["task 8"]
     assert (one.cluster, one.n_measured, one.expected_gain, one.shares) == (-1, 0, None, False)
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert opened.scores is not None
     assert "task 8" not in opened.scores.task_names
     assert {"task 6", "task 7"} < set(opened.scores.task_names)
@@ -87,7 +87,7 @@ def test_what_cannot_be_learned_is_set_aside(grown: tuple[Path, AddResult]) -> N
     folder, result = grown
     assert list(result.set_aside) == ["later unfit"]
     assert result.is_doubtful
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert opened.summary["tasks"]["n"] == 10
     assert opened.summary["tasks"]["n_learned"] == 9
     assert opened.partition()["later unfit"] == -1
@@ -97,7 +97,7 @@ def test_what_cannot_be_learned_is_set_aside(grown: tuple[Path, AddResult]) -> N
 
 def test_added_tasks_are_served_like_any_other(grown: tuple[Path, AddResult]) -> None:
     folder, result = grown
-    opened = OpenRun(folder)
+    opened = Run(folder)
     task = opened.tasks["task 6"]
     rows = task.rows("test")
     answers = opened.find("task 6").answer(list(task.texts_at(rows)))
@@ -154,7 +154,7 @@ def test_order_and_workers_do_not_matter(grown: tuple[Path, AddResult], tmp_path
 def test_killed_at_many_moments_and_resumed(grown: tuple[Path, AddResult], tmp_path: Path) -> None:
     points: list[str] = []
     counted = copy_of_run(tmp_path / "counted")
-    expected = OpenRun(counted).find("task 0").answer(["where is my parcel"])
+    expected = Run(counted).find("task 0").answer(["where is my parcel"])
     set_hook(points.append)
     add_tasks(counted, new_tasks(), private=["task 8"])
     files = [number for number, point in enumerate(points) if point == "file/renamed"]
@@ -176,7 +176,7 @@ def test_killed_at_many_moments_and_resumed(grown: tuple[Path, AddResult], tmp_p
         set_hook(None)
         # Whoever looks meanwhile sees the run as it was, or hears that files are being written.
         try:
-            assert OpenRun(folder).find("task 0").answer(["where is my parcel"]) == expected
+            assert Run(folder).find("task 0").answer(["where is my parcel"]) == expected
         except StoreError as error:
             n_half += "just being written" in str(error)
         add_tasks(folder, new_tasks(), private=["task 8"])
@@ -203,7 +203,7 @@ def test_one_addition_at_a_time_and_it_can_be_given_up(
     extra = {"versions/0001/clusters.csv"}
     assert set(after["names"]) - extra == set(before["names"])
     assert after["summary"] == before["summary"]
-    assert OpenRun(folder).history[-1].kind == "fit"
+    assert Run(folder).history[-1].kind == "fit"
     with pytest.raises(UsageError, match="no addition is under way"):
         give_up_adding(folder)
     assert add_tasks(folder, TaskSet([make_task(6)])).version == 2
@@ -226,26 +226,26 @@ def test_an_addition_is_taken_back_in_the_middle_of_writing(tmp_path: Path) -> N
         add_tasks(folder, TaskSet([make_task(6), make_task(7)]))
     set_hook(None)
     with pytest.raises(StoreError, match="just being written"):
-        OpenRun(folder)
+        Run(folder)
     give_up_adding(folder)
     after = digest_all(folder)
     for name in ("versions/0001/clusters.csv", "names"):
         after.pop(name)
     before.pop("names")
     assert after == before
-    assert list(OpenRun(folder).added) == []
+    assert list(Run(folder).added) == []
 
 
 def test_a_name_that_adapt_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copy_of_run(tmp_path / "run")
-    opened = OpenRun(folder)
+    opened = Run(folder)
     opened.adapted.save(opened.fewshot.adapt(make_task(6)))
     write_tasks(TaskSet([make_task(6)]), tmp_path / "new")
     command = ["add", str(folder), str(tmp_path / "new"), "--quiet"]
     assert main(command) == 2
     assert "--replace" in capsys.readouterr().err
     assert main([*command, "--replace"]) == 0
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert not opened.adapted.has("task 6")
     assert set(opened.added) == {"task 6"}
 
@@ -253,10 +253,10 @@ def test_a_name_that_adapt_used(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.usefixtures("no_hook")
 def test_an_adapted_task_is_replaced_by_the_commit_and_not_before(tmp_path: Path) -> None:
     adapted = copy_of_run(tmp_path / "adapted")
-    opened = OpenRun(adapted)
+    opened = Run(adapted)
     opened.adapted.save(opened.fewshot.adapt(make_task(6)))
     before, texts = digest_all(adapted), ["where is my parcel", "hello"]
-    by_adapted = OpenRun(adapted).find("task 6").answer(texts)
+    by_adapted = Run(adapted).find("task 6").answer(texts)
     replaced = shutil.copytree(adapted, tmp_path / "replaced")
     write_tasks(TaskSet([make_task(6)]), tmp_path / "new")
     points: list[str] = []
@@ -285,14 +285,14 @@ def test_an_adapted_task_is_replaced_by_the_commit_and_not_before(tmp_path: Path
     assert {name: after[name] for name in before if name != "names"} == {
         name: before[name] for name in before if name != "names"
     }
-    assert OpenRun(folder).find("task 6").answer(texts) == by_adapted
+    assert Run(folder).find("task 6").answer(texts) == by_adapted
 
     # Killed after the commit: the added task serves, and what it replaced goes with the next command.
     folder = shutil.copytree(adapted, tmp_path / "committed")
     add_killed_at(folder, last_commit)
-    expected = OpenRun(replaced).find("task 6").answer(texts)
+    expected = Run(replaced).find("task 6").answer(texts)
     assert expected != by_adapted
-    assert OpenRun(folder).find("task 6").answer(texts) == expected
+    assert Run(folder).find("task 6").answer(texts) == expected
     other = shutil.copytree(folder, tmp_path / "removed")
     assert main(["add", str(folder), str(tmp_path / "new"), "--quiet", "--replace"]) == 0
     found, wanted = digest_all(folder), digest_all(replaced)
@@ -301,7 +301,7 @@ def test_an_adapted_task_is_replaced_by_the_commit_and_not_before(tmp_path: Path
     assert found == wanted
     assert main(["remove", str(other), "--task", "task 6", "--yes", "--quiet"]) == 0
     with pytest.raises(UnknownTaskError):
-        OpenRun(other).find("task 6")
+        Run(other).find("task 6")
 
 
 def test_the_command_shows_a_row_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -333,4 +333,4 @@ def test_files_with_other_columns(tmp_path: Path, capsys: pytest.CaptureFixture[
     # What the message advises works here too.
     assert "--text-column" in capsys.readouterr().err
     assert main([*command, "--text-column", "words", "--label-column", "intent", "--json"]) == 0
-    assert OpenRun(run).tasks["task 6"] == task
+    assert Run(run).tasks["task 6"] == task

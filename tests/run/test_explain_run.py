@@ -19,7 +19,7 @@ from robusttc.multitask import ClusterMultiTask, deal_folds, sharing_with
 from robusttc.run.explain import blaming
 from robusttc.run.explain.explaining import explain_task, read_table
 from robusttc.run.explain.held_out_answers import predict_out_of_fold
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.transfer import read_scores
 
 Out = pytest.CaptureFixture[str]
@@ -34,17 +34,17 @@ def run(capsys: Out) -> Path:
 
 
 @pytest.fixture
-def opened(run: Path) -> OpenRun:
-    return OpenRun(run)
+def opened(run: Path) -> Run:
+    return Run(run)
 
 
-def harm(opened: OpenRun, name: str = NAME, *, low: float = -0.3, high: float = -0.1) -> None:
+def harm(opened: Run, name: str = NAME, *, low: float = -0.3, high: float = -0.1) -> None:
     """Let the test rows of a task speak against sharing."""
     (figures,) = (one for one in opened.summary["evaluation"]["tasks"] if one["task"] == name)
     figures["gain"] = {"mean": (low + high) / 2, "low": low, "high": high, "n": 6}
 
 
-def test_a_learned_task_is_explained_by_what_was_measured(opened: OpenRun) -> None:
+def test_a_learned_task_is_explained_by_what_was_measured(opened: Run) -> None:
     found = explain_task(opened, NAME)
     assert found.state == "learned"
     assert found.cluster is not None
@@ -86,7 +86,7 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: OpenRun) -> No
     assert found.sharing.held_out.n_rows == 24  # of train and valid
 
 
-def test_labels_of_the_same_family_correspond(opened: OpenRun) -> None:
+def test_labels_of_the_same_family_correspond(opened: Run) -> None:
     found = explain_task(opened, NAME).labels
     assert found is not None
     assert set(found.compared) == {f"task {number}" for number in range(1, 5)}  # the last one is private
@@ -97,7 +97,7 @@ def test_labels_of_the_same_family_correspond(opened: OpenRun) -> None:
     assert not {one.task for one in found.relations} & {"task 1", "task 3"}
 
 
-def test_held_out_answers_are_those_of_the_training(opened: OpenRun) -> None:
+def test_held_out_answers_are_those_of_the_training(opened: Run) -> None:
     """The folds are dealt again and own models fitted again: they must be right on the very same rows."""
     task = opened.tasks[NAME]
     model, rows = opened.multitask, task.rows("train", "valid")
@@ -114,7 +114,7 @@ def test_held_out_answers_are_those_of_the_training(opened: OpenRun) -> None:
         assert round(recall.mean * recall.n) == n_right
 
 
-def test_a_private_task_is_compared_with_nobody(opened: OpenRun) -> None:
+def test_a_private_task_is_compared_with_nobody(opened: Run) -> None:
     found = explain_task(opened, "task 5")
     assert (found.state, found.cluster, found.labels) == ("private", None, None)
     assert found.nearest.choose(5) == ()
@@ -124,7 +124,7 @@ def test_a_private_task_is_compared_with_nobody(opened: OpenRun) -> None:
     assert "It is private" in found.sentences[0]
 
 
-def test_a_task_that_was_set_aside_says_why(opened: OpenRun) -> None:
+def test_a_task_that_was_set_aside_says_why(opened: Run) -> None:
     unit = {"stage": "read", "key": "read/unfit", "tasks": ["unfit"], "error": "one label only"}
     opened.summary["quarantined"].append(unit)
     found = explain_task(opened, "unfit")
@@ -133,7 +133,7 @@ def test_a_task_that_was_set_aside_says_why(opened: OpenRun) -> None:
     assert found.to_dict()["cluster"] is None
 
 
-def test_an_unknown_task_is_refused_with_the_nearest(opened: OpenRun) -> None:
+def test_an_unknown_task_is_refused_with_the_nearest(opened: Run) -> None:
     with pytest.raises(UnknownTaskError, match="task"):
         explain_task(opened, "tosk 1")
     with pytest.raises(UsageError, match="n_others"):
@@ -142,7 +142,7 @@ def test_an_unknown_task_is_refused_with_the_nearest(opened: OpenRun) -> None:
 
 def test_a_run_that_keeps_no_tasks_says_what_it_can(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
-    opened = OpenRun(folder)
+    opened = Run(folder)
     shutil.rmtree(folder / "tasks")
     (folder / "similarity.safetensors").unlink()
     found = explain_task(opened, NAME)
@@ -157,7 +157,7 @@ def test_a_run_that_keeps_no_tasks_says_what_it_can(tmp_path: Path) -> None:
 
 def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
-    opened = OpenRun(folder)
+    opened = Run(folder)
     texts = ["where is my parcel", "parcel where", "hello you", "good morning"]
     opened.adapted.save(opened.fewshot.adapt(Task("new", texts, ["where"] * 2 + ["hello"] * 2)))
     found = explain_task(opened, "new")
@@ -169,9 +169,7 @@ def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     assert explain_task(opened, "thin").state == "adapted"
 
 
-def test_culprits_are_looked_for_where_sharing_harms(
-    opened: OpenRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_culprits_are_looked_for_where_sharing_harms(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     harm(opened)
     found = explain_task(opened, NAME).sharing
     assert found is not None
@@ -195,7 +193,7 @@ def test_culprits_are_looked_for_where_sharing_harms(
     assert (doubtful.is_harmed, doubtful.is_doubtful) == (False, True)
 
 
-def test_an_added_task_has_its_own_facts(opened: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_added_task_has_its_own_facts(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     gain = {"mean": 0.1, "low": 0.05, "high": 0.2, "n": 18}
     opened.summary["added"] = [
         {
@@ -211,10 +209,10 @@ def test_an_added_task_has_its_own_facts(opened: OpenRun, monkeypatch: pytest.Mo
     ]
     opened.multitask.held_out_.pop(NAME)
 
-    def learned(opened: OpenRun, _: str) -> ClusterMultiTask:
+    def learned(opened: Run, _: str) -> ClusterMultiTask:
         return opened.multitask
 
-    monkeypatch.setattr(OpenRun, "learned", learned)
+    monkeypatch.setattr(Run, "learned", learned)
     found = explain_task(opened, NAME)
     assert found.state == "added"
     assert found.sharing is not None
@@ -243,7 +241,7 @@ def test_people_see_a_page_of_80_columns(run: Path, capsys: Out, monkeypatch: py
     assert "parcel" not in shown  # no text of the task
 
 
-def test_programs_get_json_and_texts_on_request_only(run: Path, opened: OpenRun, capsys: Out) -> None:
+def test_programs_get_json_and_texts_on_request_only(run: Path, opened: Run, capsys: Out) -> None:
     held_out = opened.multitask.held_out_
     name = next(name for name, held in held_out.items() if not held.right["served"].all())
     texts = set(opened.tasks[name].texts)

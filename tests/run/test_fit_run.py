@@ -20,7 +20,7 @@ from robusttc.run.fitting import fit_run, make_identity
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.learnable import sort_tasks
 from robusttc.run.manifest import check_manifest
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.run.settings import Execution, FitSettings
 from robusttc.run.stages import STAGES
 from robusttc.run.store import RunStore
@@ -72,7 +72,7 @@ def test_the_run_has_what_people_and_models_need() -> None:
 
 
 def test_the_summary_agrees_with_the_models() -> None:
-    opened = OpenRun(tiny_run.finished_run())
+    opened = Run(tiny_run.finished_run())
     summary = json.loads((opened.folder / "summary.json").read_text())
     assert summary == opened.summary
     assert summary["tasks"] == {"n": 6, "n_learned": 6, "n_private": 1, "n_rows": 180}
@@ -114,7 +114,7 @@ def test_stopped_in_every_stage_it_ends_with_the_same(
         asked += 1
         assert seen[-1] == stage
         with pytest.raises(StoreError, match=f"not finished; got stopped in stage {stage}. Run the same fit"):
-            OpenRun(folder)
+            Run(folder)
     assert asked == len(STAGES)
     fit_run(folder, tasks(), configuration())
     assert tiny_run.digest_results(folder) == tiny_run.digest_results(tiny_run.finished_run())
@@ -189,7 +189,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
         content[len(content) // 2] ^= 1
         (folder / name).write_bytes(content)
     with pytest.raises(StoreError, match=r"clusters\.csv"):
-        OpenRun(folder)
+        Run(folder)
     fit_run(folder, tasks(), configuration())
     assert tiny_run.digest_results(folder) == tiny_run.digest_results(tiny_run.finished_run())
 
@@ -203,7 +203,7 @@ def test_the_papers_way_with_a_task_that_cannot_be_learned(
     result = fit_run(tmp_path / "run", given, paper)
     assert [unit["tasks"] for unit in result.summary["quarantined"]] == [["unfit"]]
     assert "all of label 'greet'" in result.summary["quarantined"][0]["error"]
-    opened = OpenRun(tmp_path / "run")
+    opened = Run(tmp_path / "run")
     assert set(opened.evaluation.means) == {"own", "shared", "cluster", "served"}
     for figures in opened.evaluation.tasks:
         assert figures.own is not None
@@ -269,7 +269,7 @@ def test_a_single_task_has_a_model_and_nothing_to_share(
     assert summary["clusters"] is None
     assert summary["fewshot"] is None
     assert summary["doubts"][0].startswith("New tasks cannot be learned from few rows")
-    opened = OpenRun(tmp_path / "run")
+    opened = Run(tmp_path / "run")
     assert [figures.state for figures in opened.evaluation.tasks] == ["no test rows"]
     answers = opened.find("task 0")
     assert answers.answer([]) == []

@@ -14,7 +14,7 @@ from robusttc.clustering import RobustTaskClustering
 from robusttc.data import Task, TaskSet, load_tasks
 from robusttc.errors import StoreError, UnknownTaskError
 from robusttc.run.kept_tasks import KeptTasks
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.run.similarity import Similarity, read_similarity, similarity_of, write_similarity
 
 # Anything that a name and a text may be, with a letter at the end: what is blank is neither.
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
 
 
 def test_a_finished_run_has_its_tasks_scores_and_similarities() -> None:
-    opened = OpenRun(tiny_run.finished_run())
+    opened = Run(tiny_run.finished_run())
     given = load_tasks(tiny_run.good_tasks()).keep_private(["task 5"])
     assert opened.tasks == TaskSet(sorted(given, key=lambda task: task.name))
     assert opened.scores is not None
@@ -106,7 +106,7 @@ def test_a_finished_run_has_its_tasks_scores_and_similarities() -> None:
 
 
 def test_similarities_that_are_none_are_refused(tmp_path: Path) -> None:
-    found = OpenRun(tiny_run.finished_run()).similarity
+    found = Run(tiny_run.finished_run()).similarity
     assert isinstance(found, Similarity)
     write_similarity(tmp_path, found)
     np.testing.assert_array_equal(read_similarity(tmp_path).dense(), found.dense())

@@ -31,7 +31,7 @@ from robusttc.run.later.history import read_change
 from robusttc.run.later.influence import Influence
 from robusttc.run.later.removal import tell_removed
 from robusttc.run.later.removing import plan_removal, remove_tasks
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 from robusttc.run.settings import FitSettings
 
 MODELS = ("models/multitask/*", "models/fewshot/*")
@@ -62,7 +62,7 @@ def no_hook() -> Iterator[None]:
 
 
 def test_words_that_came_later_are_read(words: Path) -> None:
-    opened = OpenRun(words)
+    opened = Run(words)
     reader = opened.learned("late").predictor_.reader
     assert "flimmerword" in reader.describe()[0]["words"]
     assert "flimmerword" not in opened.multitask.predictor_.reader.describe()[0]["words"]
@@ -92,7 +92,7 @@ def test_an_added_task_leaves_no_trace_and_touches_nobody(tmp_path: Path) -> Non
     named = holds(folder, GONE)
     assert all(name == "run.sqlite" or name.startswith("versions/") for name in named), named
     assert digest_files(folder, *MODELS) == models
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert set(opened.added) == {"task 6", "task 7"}
     assert GONE not in opened.partition()
     assert opened.partition(3)[GONE] >= -1
@@ -105,7 +105,7 @@ def test_an_added_task_leaves_no_trace_and_touches_nobody(tmp_path: Path) -> Non
     assert (folder / "scores.csv").read_bytes() == scores
     # It may come again.
     assert add_tasks(folder, TaskSet([marked_task(GONE)])).version == 6
-    assert OpenRun(folder).find(GONE).task == GONE
+    assert Run(folder).find(GONE).task == GONE
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_what_is_trained_again_is_named_first(words: Path, capsys: pytest.Captur
     assert "what learns new tasks" in said
     assert "--yes" in said
     assert digest_files(words, *MODELS) == models
-    assert OpenRun(words).history[-1].kind == "add"
+    assert Run(words).history[-1].kind == "add"
 
 
 def test_a_task_of_the_fit_is_gone(words: Path, removed: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_task_of_the_fit_is_gone(words: Path, removed: Path) -> None:
         assert holds(removed, mark) == []
     named = holds(removed, GONE)
     assert all(name == "run.sqlite" or name.startswith("versions/") for name in named), named
-    before, opened = OpenRun(words), OpenRun(removed)
+    before, opened = Run(words), Run(removed)
     assert digest_files(removed, *MODELS).keys() == digest_files(words, *MODELS).keys()
     assert digest_files(removed, *MODELS) != digest_files(words, *MODELS)
     clusters = before.partition()
@@ -154,7 +154,7 @@ def test_a_task_of_the_fit_is_gone(words: Path, removed: Path) -> None:
 
 def test_the_last_task_of_a_cluster_and_of_a_run(words: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(words, tmp_path / "run")
-    partition = OpenRun(folder).partition()
+    partition = Run(folder).partition()
     with pytest.raises(UsageError, match="last task"):
         remove_tasks(folder, list(partition))
     with pytest.raises(UnknownTaskError, match="task 1"):
@@ -169,11 +169,11 @@ def test_a_private_task_of_the_fit_goes_without_training(tmp_path: Path) -> None
     folder = copy_of_run(tmp_path / "run")
     add_tasks(folder, TaskSet([make_task(6)]))
     texts = ["where is my parcel", "the sky is blue"]
-    before = {name: OpenRun(folder).find(name).answer(texts) for name in ("task 0", "task 1", "task 6")}
+    before = {name: Run(folder).find(name).answer(texts) for name in ("task 0", "task 1", "task 6")}
     fewshot = digest_files(folder, "models/fewshot/*")
     assert not plan_removal(folder, ["task 5"]).retrains
     remove_tasks(folder, ["task 5"])
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert "task 5" not in opened.multitask.task_names_
     assert {name: opened.find(name).answer(texts) for name in before} == before
     assert digest_files(folder, "models/fewshot/*") == fewshot
@@ -245,15 +245,15 @@ def test_tasks_that_are_named_like_fields_of_the_summary(tmp_path: Path) -> None
     fit_run(folder, TaskSet(tasks), chosen)
     added = {"format": 6, "own": 7, "added": 8, "blend": 9}
     add_tasks(folder, TaskSet([make_task(10), *(named(*pair) for pair in added.items())]))
-    before = OpenRun(folder).summary
+    before = Run(folder).summary
     for names in (["format", "own", "blend"], ["added"], ["tasks"], ["clusters", "transfer"]):
         command = [word for name in names for word in ("--task", name)]
         assert main(["remove", str(folder), *command, "--yes", "--quiet"]) == 0
-        summary = OpenRun(folder).summary
+        summary = Run(folder).summary
         assert all_keys(summary) == all_keys(before)
         assert summary["configuration"]["strategy"] == "blend"
         assert not {figures["task"] for figures in summary["evaluation"]["tasks"]} & set(names)
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert set(opened.added) == {"task 10"}
     assert set(opened.partition()) == {"task 0", "task 1", "task 2", "task 10"}
     assert opened.find("task 0").answer(["where is my parcel"])[0].label is not None
@@ -261,11 +261,11 @@ def test_tasks_that_are_named_like_fields_of_the_summary(tmp_path: Path) -> None
 
 def test_a_cluster_without_tasks_vanishes(tmp_path: Path) -> None:
     folder = copy_of_run(tmp_path / "run")
-    partition = OpenRun(folder).partition()
+    partition = Run(folder).partition()
     members = [name for name, number in partition.items() if number == partition["task 1"]]
     result = remove_tasks(folder, members)
     assert f"cluster {partition['task 1']} has no tasks any more" in result.sentences[0]
-    opened = OpenRun(folder)
+    opened = Run(folder)
     assert opened.partition() == {name: number for name, number in partition.items() if name not in members}
     clusters = opened.summary["clusters"]
     assert clusters["n"] == 1
@@ -277,7 +277,7 @@ def test_a_cluster_without_tasks_vanishes(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_hook")
 def test_killed_while_it_removes_and_resumed(words: Path, removed: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(words, tmp_path / "run")
-    before = OpenRun(folder).find("task 0").answer(["where is my parcel"])
+    before = Run(folder).find("task 0").answer(["where is my parcel"])
     # In the middle of training, while files are written, and when all is gone but the log of the database.
     for name, times in (("finish/committed", 3), ("file/renamed", 5), ("release/committed", 1)):
         n_left = times
@@ -295,7 +295,7 @@ def test_killed_while_it_removes_and_resumed(words: Path, removed: Path, tmp_pat
         with pytest.raises((UsageError, StoreError), match=r"robusttc remove again|just being written"):
             add_tasks(folder, TaskSet([make_task(8)]))
         if name == "finish/committed":
-            assert OpenRun(folder).find("task 0").answer(["where is my parcel"]) == before
+            assert Run(folder).find("task 0").answer(["where is my parcel"]) == before
     remove_tasks(folder, [GONE, "own"])
     assert digest_all(folder) == digest_all(removed)
     assert holds(folder, MARKED_TEXT) == holds(folder, MARKED_LABEL) == []

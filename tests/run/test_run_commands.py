@@ -23,7 +23,7 @@ from robusttc.errors import DataError, StoreError
 from robusttc.multitask import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.later.adding import add_tasks
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 
 TEXTS = ["where is my parcel today", "hello good morning", "give my money back now"]
 EXAMPLES = (
@@ -223,7 +223,7 @@ def test_texts_that_predict_is_asked_about_are_kept_nowhere(
     for n_asked, task in enumerate(("task 0", "task 5", "task 6", "late"), start=1):
         assert main(["predict", str(folder), "--task", task, str(tmp_path / "texts.txt")]) == 0
         assert encoded == ["what nobody else asked"] * n_asked  # once a command, and not what is in the cache
-    opened = OpenRun(folder)
+    opened = Run(folder)
     for model in (opened.multitask, opened.learned("task 6")):
         task = model.task_names_[0]
         model.predict(task, ["what nobody else asked"])

@@ -21,7 +21,7 @@ from robusttc.run.settings import ReadSettings, read_settings
 if TYPE_CHECKING:
     from robusttc.data import Task
     from robusttc.fewshot import FewShotModel
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
 __all__ = ["adapt"]
 
@@ -50,10 +50,10 @@ def adapt(
     """
     reading, _ = read_settings(ReadSettings, environment={}, options=given)
     # Late, so that --help does not wait for SciPy and torch.
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
     check_name(name)
-    opened = OpenRun(run, device=device)
+    opened = Run(run, device=device)
     check_free(opened, name, replace=replace)
     task = read_examples_aloud(examples, name, reading.read_options(allow_incomplete=True))
     with show_working(f"Learning {name}"), warnings.catch_warnings(record=True) as caught:
@@ -77,7 +77,7 @@ def check_name(name: str) -> None:
         raise UsageError(problem, where="option --name", got=quote(name))
 
 
-def check_free(opened: OpenRun, name: str, *, replace: bool) -> None:
+def check_free(opened: Run, name: str, *, replace: bool) -> None:
     """Refuse a name that is taken."""
     if any(figures.task == name for figures in opened.evaluation.tasks):
         raise UsageError(
@@ -93,7 +93,7 @@ def check_free(opened: OpenRun, name: str, *, replace: bool) -> None:
         )
 
 
-def show_adapted(console: Console, model: FewShotModel, task: Task, opened: OpenRun, run: Path) -> None:
+def show_adapted(console: Console, model: FewShotModel, task: Task, opened: Run, run: Path) -> None:
     """Print what was learned, from whom, and how well."""
     n_rows = len(task.rows("train"))
     say(
@@ -119,7 +119,7 @@ def show_adapted(console: Console, model: FewShotModel, task: Task, opened: Open
         say(console, "      More examples of each label will help: adapt again with --replace.")
 
 
-def as_document(model: FewShotModel, task: Task, opened: OpenRun, doubts: list[str]) -> dict[str, Any]:
+def as_document(model: FewShotModel, task: Task, opened: Run, doubts: list[str]) -> dict[str, Any]:
     """Give all of it as a JSON document."""
     accuracy = model.support_accuracy_
     return {

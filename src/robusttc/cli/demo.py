@@ -168,12 +168,12 @@ def adapt_aloud(
 ) -> None:
     """Learn a new task from its examples, and compare with what one would have without the run."""
     from robusttc.cli.adapt import show_adapted
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
     title = "4. A new task comes, with a handful of examples"
     # To be copied and run: by then the task is there.
     begin_step(console, title, "adapt", place.run, place.new_task, "--name", NEW_NAME, "--replace")
-    opened = OpenRun(place.run)
+    opened = Run(place.run)
     with show_working("Learning new tasks"), warnings.catch_warnings():
         # Planted labels are a little noisy, so a text may stand under two of them.
         warnings.simplefilter("ignore", DoubtWarning)

@@ -37,9 +37,9 @@ def evaluate(
     where the run left something out.
     """
     # Late, so that --help does not wait for SciPy and torch.
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
-    opened = OpenRun(run)
+    opened = Run(run)
     evaluation, summary = opened.evaluation, opened.summary
     if csv_file is not None:
         write_table(evaluation, csv_file)

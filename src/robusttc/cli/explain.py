@@ -41,10 +41,10 @@ def explain(
     # Late, so that --help does not wait for SciPy and torch.
     from robusttc.cli.explain_view import show_explanation
     from robusttc.run.explain.explaining import explain_task
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
     with show_working("Comparing labels with the nearest tasks …"):
-        explanation = explain_task(OpenRun(run, device=device), task, n_others=others, all_culprits=culprits)
+        explanation = explain_task(Run(run, device=device), task, n_others=others, all_culprits=culprits)
     if json:
         print_json(explanation.to_dict(show_texts=show_texts))
     else:

@@ -52,10 +52,10 @@ def predict(
     """
     # Late, so that --help does not wait for SciPy and torch.
     from robusttc.models import check_threshold
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
     check_threshold(abstain_below)
-    answers = OpenRun(run, device=device).find(task)
+    answers = Run(run, device=device).find(task)
     texts = read_texts(file, text_column)
     if json:
         print_document(answers, texts, abstain_below)

@@ -39,11 +39,11 @@ def report(
     """
     # Late, so that --help does not wait for SciPy.
     from robusttc.report.document import make_document
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
     written = None
     if json and out is None and not open_page:
-        document = make_document(OpenRun(run))
+        document = make_document(Run(run))
     else:
         written = write_aloud(run, out)
         document = written.document

@@ -28,7 +28,7 @@ from robusttc.run.evaluation import KINDS
 from robusttc.version import __version__
 
 if TYPE_CHECKING:
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
 __all__ = ["ReportDocument", "describe_run", "make_document"]
 
@@ -51,7 +51,7 @@ class ReportDocument:
     matrices: MatrixLayers | None
 
 
-def make_document(opened: OpenRun, *, progress: Progress | None = None) -> ReportDocument:
+def make_document(opened: Run, *, progress: Progress | None = None) -> ReportDocument:
     """Put together the report of a finished run.
 
     Parameters

@@ -24,7 +24,7 @@ from robusttc.run.store import RunStore
 from robusttc.transfer import TransferScores
 
 if TYPE_CHECKING:
-    from robusttc.run.opening import OpenRun
+    from robusttc.run.run import Run
 
 __all__ = ["STAGE", "RunFacts", "read_facts"]
 
@@ -108,7 +108,7 @@ class RunFacts:
         }
 
 
-def read_facts(opened: OpenRun, *, progress: Progress | None = None) -> RunFacts:
+def read_facts(opened: Run, *, progress: Progress | None = None) -> RunFacts:
     """Read all that the report needs from a finished run.
 
     Raises

@@ -11,7 +11,7 @@ from robusttc.errors import StoreError, UsageError
 from robusttc.progress import Progress
 from robusttc.report.document import ReportDocument, make_document
 from robusttc.report.page import write_page
-from robusttc.run.opening import OpenRun
+from robusttc.run.run import Run
 
 __all__ = ["REPORT", "ReportWritten", "write_report"]
 
@@ -66,7 +66,7 @@ def write_report(
         If the page cannot be written to the place that was given.
     """
     started = time.perf_counter()
-    opened = OpenRun(folder)
+    opened = Run(folder)
     place = opened.folder / REPORT if path is None else Path(path)
     document = make_document(opened, progress=progress)
     try:

@@ -25,8 +25,8 @@ from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
 from robusttc.run.explain.weak_labels import WeakLabel, find_weak_labels
 from robusttc.run.kept_tasks import KeptTasks
 from robusttc.run.later.added_tasks import AddedTask
-from robusttc.run.opening import OpenRun
 from robusttc.run.places import CLUSTERS, SIMILARITY
+from robusttc.run.run import Run
 
 __all__ = ["Explanation", "explain_task"]
 
@@ -39,7 +39,7 @@ NO_EXAMPLES = "Its examples are not kept, so nothing is said of its labels; robu
 NOT_COMPARED = "Private tasks are measured with no other, and their labels are compared with none."
 
 
-def explain_task(opened: OpenRun, name: str, *, n_others: int = 8, all_culprits: bool = False) -> Explanation:
+def explain_task(opened: Run, name: str, *, n_others: int = 8, all_culprits: bool = False) -> Explanation:
     """Explain one task of a finished run.
 
     Parameters
@@ -101,7 +101,7 @@ def explain_task(opened: OpenRun, name: str, *, n_others: int = 8, all_culprits:
     )
 
 
-def explain_adapted(opened: OpenRun, name: str) -> Explanation:
+def explain_adapted(opened: Run, name: str) -> Explanation:
     """Explain a task that was learned from a handful of examples: what its model says of itself."""
     model = opened.adapted.load(name, device=opened.device)
     near = tuple(NearTask(other, -1, float(likeness), None) for other, likeness in model.nearest_tasks_)
@@ -130,7 +130,7 @@ def count_rows(task: Task) -> dict[str, int]:
     return {split: counted[split] for split in task.split_names}
 
 
-def read_table(opened: OpenRun) -> Table:
+def read_table(opened: Run) -> Table:
     """Read what the file of clusters says of every task.
 
     Raises
@@ -149,7 +149,7 @@ def read_table(opened: OpenRun) -> Table:
 
 
 def explain_place(
-    opened: OpenRun, name: str, added: AddedTask | None, table: Table, *, n_nearest: int
+    opened: Run, name: str, added: AddedTask | None, table: Table, *, n_nearest: int
 ) -> tuple[ClusterReasons, Nearest]:
     """Explain the cluster of a task, and find its nearest tasks."""
     partition = {task: int(row["cluster"]) if row["cluster"] else -1 for task, row in table.items()}
@@ -170,7 +170,7 @@ def explain_place(
     return cluster, find_nearest(pairs, to_others, partition, n=n_nearest)
 
 
-def compare_labels(opened: OpenRun, task: Task, others: tuple[str, ...]) -> LabelMap:
+def compare_labels(opened: Run, task: Task, others: tuple[str, ...]) -> LabelMap:
     """Compare the labels of a task with those of others that the run keeps."""
     kept = KeptTasks(opened.folder)
     there = [kept.read([other])[other] for other in others if kept.place(other).is_file()]
@@ -184,7 +184,7 @@ def compare_labels(opened: OpenRun, task: Task, others: tuple[str, ...]) -> Labe
 
 
 def share_of(
-    opened: OpenRun,
+    opened: Run,
     figures: TaskFigures,
     added: AddedTask | None,
     cluster: ClusterReasons,
@@ -216,13 +216,13 @@ def share_of(
     )
 
 
-def folds_of(opened: OpenRun) -> int | None:
+def folds_of(opened: Run) -> int | None:
     """Give into how many folds training rows were dealt; None where the encoder was tuned on all of them."""
     configuration = opened.summary["configuration"]
     return None if configuration["tune"] == "encoder" else int(configuration["n_folds"])
 
 
-def judge_labels(opened: OpenRun, task: Task) -> tuple[WeakLabel, ...]:
+def judge_labels(opened: Run, task: Task) -> tuple[WeakLabel, ...]:
     """Judge the labels of a task by rows that were held out."""
     model, rows = opened.multitask, task.rows("train", "valid")
     reader = model.predictor_.private_readers.get(task.name, model.predictor_.reader)

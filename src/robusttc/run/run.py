@@ -1,16 +1,19 @@
-"""A finished run, opened to be looked at and to predict."""
+"""A finished run: what it holds, and what answers for its tasks."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robusttc.data import TaskSet
+from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError, quote
 from robusttc.fewshot import ClusterFewShot
+from robusttc.files import explain_disk_errors
 from robusttc.multitask import ClusterMultiTask
 from robusttc.run.adapted import AdaptedModels
 from robusttc.run.answering import Answers, answer_adapted, answer_learned
@@ -22,16 +25,21 @@ from robusttc.run.later.added_tasks import AddedTask, added_in
 from robusttc.run.later.changing import CHANGE, refuse_half_written
 from robusttc.run.later.history import Change, changes_in, partition_place, read_partition, tell_history
 from robusttc.run.manifest import check_manifest
-from robusttc.run.places import FEWSHOT, MULTITASK, SCORES
+from robusttc.run.places import CLUSTERS, FEWSHOT, MULTITASK, SCORES
 from robusttc.run.similarity import Similarity, read_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import evaluation_of, read_summary
 from robusttc.transfer import TransferScores, read_scores
 
-__all__ = ["OpenRun"]
+__all__ = ["Run", "open_run"]
 
 
-class OpenRun:
+def open_run(folder: str | os.PathLike[str], *, device: str = "cpu") -> Run:
+    """Open a finished run; see `Run`."""
+    return Run(folder, device=device)
+
+
+class Run:
     """A finished run.
 
     Parameters
@@ -61,6 +69,8 @@ class OpenRun:
             costs = store.costs()
             later = changes_in(store)
             change = store.value(CHANGE)
+            #: The versions of the libraries that the run was fitted with.
+            self.made_with: dict[str, str] = dict(store.identity.versions)
         if not is_finished:
             stage = f"stopped in stage {costs[-1].stage}" if costs else "stopped before its first stage"
             raise StoreError(
@@ -151,6 +161,55 @@ class OpenRun:
         if task in self.added:
             return AddedModels(self.folder).load(task, self.multitask)
         return self.multitask
+
+    @cached_property
+    def clusters(self) -> dict[str, int]:
+        """The cluster of every task now, -1 for none."""
+        return self.partition()
+
+    @cached_property
+    def confidence(self) -> dict[str, float]:
+        """The posterior probability of each task's cluster, where it has one."""
+        with explain_disk_errors("the clusters cannot be read", self.folder / CLUSTERS):
+            content = (self.folder / CLUSTERS).read_bytes()
+        try:
+            rows = csv.DictReader(io.StringIO(content.decode(), newline=""))
+            return {
+                row["task"]: float(row["confidence"]) for row in rows if row["cluster"] and row["confidence"]
+            }
+        except (ValueError, KeyError, TypeError, csv.Error) as error:
+            where = repr(str(self.folder / CLUSTERS))
+            raise StoreError("the clusters cannot be read", where=where, got=quote(error)) from error
+
+    @cached_property
+    def adapted_names(self) -> tuple[str, ...]:
+        """The names of the tasks that were learned from a handful of examples."""
+        return tuple(self.adapted.names())
+
+    @cached_property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of all tasks that have a model, sorted."""
+        return tuple(sorted({*(one.task for one in self.evaluation.tasks), *self.adapted_names}))
+
+    @cached_property
+    def set_aside(self) -> dict[str, str]:
+        """Why tasks could not be learned, by name."""
+        return {
+            name: str(unit["error"])
+            for unit in self.quarantined
+            if unit["stage"] == "read"
+            for name in unit["tasks"]
+        }
+
+    def rows_of(self, task: str) -> Task:
+        """Return the rows of one task, without reading those of the others.
+
+        Raises
+        ------
+        UnknownTaskError
+            If the run keeps no such task (the examples of adapted tasks are in their models).
+        """
+        return KeptTasks(self.folder).read([task])[task]
 
     @property
     def evaluation(self) -> Evaluation:
