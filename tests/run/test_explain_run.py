@@ -14,11 +14,10 @@ import tiny_run
 
 from robusttc.cli.explain import explain
 from robusttc.data import Task
-from robusttc.errors import StoreError, UnknownTaskError, UsageError
+from robusttc.errors import UnknownTaskError, UsageError
 from robusttc.multitask import ClusterMultiTask, deal_folds, sharing_with
-from robusttc.run.explain import blaming
-from robusttc.run.explain.explaining import explain_task, read_table
-from robusttc.run.explain.held_out_answers import predict_out_of_fold
+from robusttc.run.explain import explain_task, sharing
+from robusttc.run.explain.weak_labels import predict_out_of_fold
 from robusttc.run.run import Run
 from robusttc.transfer import read_scores
 
@@ -81,9 +80,16 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: Run) -> None:
     assert found.n_rows == {"train": 18, "valid": 6, "test": 6}
     assert found.sharing is not None
     (figures,) = (one for one in opened.evaluation.tasks if one.task == NAME)
-    assert found.sharing.test == figures
-    assert found.sharing.held_out is not None
-    assert found.sharing.held_out.n_rows == 24  # of train and valid
+    assert found.sharing.test["all"]["served"] == figures.served
+    held_out = found.sharing.held_out
+    assert held_out["all"]["served"].n == 24  # of train and valid
+    # Greetings are the same in every task, requests are not.
+    texts = opened.tasks.shareable()
+    elsewhere = {text.lower() for task in texts if task.name != NAME for text in task.texts}
+    rows = opened.tasks[NAME].rows("train", "valid")
+    n_seen = sum(text.lower() in elsewhere for text in opened.tasks[NAME].texts_at(rows))
+    assert 0 < n_seen < 24
+    assert (held_out["seen"]["own"].n, held_out["novel"]["own"].n) == (n_seen, 24 - n_seen)
 
 
 def test_labels_of_the_same_family_correspond(opened: Run) -> None:
@@ -91,10 +97,10 @@ def test_labels_of_the_same_family_correspond(opened: Run) -> None:
     assert found is not None
     assert set(found.compared) == {f"task {number}" for number in range(1, 5)}  # the last one is private
     truth = {(label, task, label) for label in ("track", "refund", "greet") for task in ("task 2", "task 4")}
-    pairs = {(one.label, one.task, one.other_label) for one in found.relations if one.kind == "corresponds"}
+    pairs = {(one.label, one.task, one.other_label) for one in found.matches if one.kind == "corresponds"}
     assert pairs <= truth
     assert len(pairs) >= 4
-    assert not {one.task for one in found.relations} & {"task 1", "task 3"}
+    assert not {one.task for one in found.matches} & {"task 1", "task 3"}
 
 
 def test_held_out_answers_are_those_of_the_training(opened: Run) -> None:
@@ -144,15 +150,13 @@ def test_a_run_that_keeps_no_tasks_says_what_it_can(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
     opened = Run(folder)
     shutil.rmtree(folder / "tasks")
-    (folder / "similarity.safetensors").unlink()
     found = explain_task(opened, NAME)
     assert found.cluster is not None
     assert (found.labels, found.weak_labels) == (None, ())
-    assert found.nearest.by_similarity == ()
+    assert found.nearest.by_similarity[0].similarity is not None
     assert any("does not keep its tasks" in sentence for sentence in found.sentences)
-    (folder / "clusters.csv").write_text("who,where\na,1\n")
-    with pytest.raises(StoreError, match="clusters"):
-        read_table(opened)
+    with pytest.raises(UsageError, match="no such part"):
+        found.to_frame("rows")  # type: ignore[arg-type]
 
 
 def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
@@ -169,24 +173,24 @@ def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     assert explain_task(opened, "thin").state == "adapted"
 
 
-def test_culprits_are_looked_for_where_sharing_harms(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_looked_for_where_sharing_harms(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     harm(opened)
     found = explain_task(opened, NAME).sharing
     assert found is not None
     assert found.is_harmed
     assert found.method == "gradients"
-    assert all(culprit.blame > 0 for culprit in found.culprits)
+    assert all(source.effect < 0 for source in found.sources)
     assert found.sentence == "Sharing harms it: -20.0 points [-30.0, -10.0] on 6 test rows."
-    monkeypatch.setattr(blaming, "MAX_MATES", 0)
+    monkeypatch.setattr(sharing, "MAX_MATES", 0)
     by_scores = explain_task(opened, NAME).sharing
     assert by_scores is not None
     assert by_scores.method == "scores"
-    assert {culprit.name for culprit in by_scores.culprits} <= set(
+    assert {source.task for source in by_scores.sources} <= set(
         sharing_with(opened.multitask.predictor_, NAME)
     )
-    again = explain_task(opened, NAME, all_culprits=True).sharing
+    again = explain_task(opened, NAME, by_gradients=True).sharing
     assert again is not None
-    assert again.culprits == found.culprits
+    assert again.sources == found.sources
     harm(opened, low=-0.2, high=0.1)
     doubtful = explain_task(opened, NAME).sharing
     assert doubtful is not None
@@ -218,7 +222,7 @@ def test_an_added_task_has_its_own_facts(opened: Run, monkeypatch: pytest.Monkey
     assert found.sharing is not None
     assert found.sharing.expected_gain is not None
     assert found.sharing.expected_gain.mean == 0.1
-    assert found.sharing.held_out is None
+    assert found.sharing.held_out == {}
     # Nothing was kept of its held-out rows: they are predicted again by its own model.
     assert sum(one.recall.n for one in found.weak_labels if one.recall is not None) == 24
 
@@ -247,7 +251,7 @@ def test_programs_get_json_and_texts_on_request_only(run: Path, opened: Run, cap
     texts = set(opened.tasks[name].texts)
     explain(run, name, json=True)
     document = json.loads(capsys.readouterr().out)
-    assert (document["format"], document["version"]) == ("robusttc explanation", 1)
+    assert (document["format"], document["version"]) == ("robusttc explanation", 2)
     assert document["sentences"]
     assert not texts & set(strings_in(document))
     explain(run, name, json=True, show_texts=True)

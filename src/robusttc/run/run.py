@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UnknownTaskError, UsageError, quote
@@ -30,6 +30,9 @@ from robusttc.run.similarity import Similarity, read_similarity
 from robusttc.run.store import RunStore
 from robusttc.run.summary import evaluation_of, read_summary
 from robusttc.transfer import TransferScores, read_scores
+
+if TYPE_CHECKING:
+    from robusttc.run.explain import Explanation
 
 __all__ = ["Run", "open_run"]
 
@@ -220,6 +223,15 @@ class Run:
     def quarantined(self) -> list[Mapping[str, Any]]:
         """What was left out."""
         return list(self.summary["quarantined"])
+
+    def explain(self, task: str, *, n_others: int = 8, by_gradients: bool = False) -> Explanation:
+        """Explain one task: its cluster, its labels among those of others, and what to label next.
+
+        `robusttc.run.explain.explain_task` has the arguments and errors.
+        """
+        from robusttc.run.explain import explain_task
+
+        return explain_task(self, task, n_others=n_others, by_gradients=by_gradients)
 
     def find(self, task: str) -> Answers:
         """Give what answers for a task: one of the run, or one that was added.
