@@ -71,16 +71,31 @@ def test_evaluate_shows_every_task(run: Path, capsys: Out) -> None:
     assert "… and 4 more tasks (--limit 0 shows all)" in capsys.readouterr().out
 
 
+def test_evaluate_shows_what_a_task_confuses(run: Path, capsys: Out) -> None:
+    assert main(["evaluate", str(run), "--task", "task 0"]) == 0
+    shown = capsys.readouterr().out
+    figures = next(one for one in Run(run).evaluation.tasks if one.task == "task 0")
+    assert shown.startswith("task 0")
+    assert "6 test rows" in shown
+    assert figures.confusion
+    for label, predicted, n, of in figures.confusion:
+        assert [label, predicted, str(n), "of", str(of)] in [line.split() for line in shown.splitlines()]
+    assert main(["evaluate", str(run), "--task", "task 0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == figures.to_dict()
+    assert main(["evaluate", str(run), "--task", "tusk 0"]) == 4
+
+
 def test_evaluate_for_machines(run: Path, tmp_path: Path, capsys: Out) -> None:
     assert main(["evaluate", str(run), "--json", "--csv", str(tmp_path / "table.csv")]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"means", "gains", "sentence", "tasks", "run"}
+    assert set(document) == {"means", "gains", "macro_f1", "novel", "seen", "sentence", "tasks", "run"}
     rows = rows_of((tmp_path / "table.csv").read_text())
     assert [row["task"] for row in rows] == [task["task"] for task in document["tasks"]]
     for row, task in zip(rows, document["tasks"], strict=True):
         assert float(row["served"]) == pytest.approx(task["served"]["mean"], abs=1e-4)
         assert float(row["own_low"]) == pytest.approx(task["own"]["low"], abs=1e-4)
         assert row["shared"] == "" if task["shared"] is None else float(row["shared"]) <= 1
+        assert int(row["n_novel_rows"]) + int(row["n_seen_rows"]) == int(row["n_rows"]) == 6
     assert main(["evaluate", str(run), "--csv", str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
 

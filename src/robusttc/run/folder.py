@@ -353,7 +353,7 @@ class FolderWriter(RunFolder):
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700)
             for name in () if base is None else base.files:
-                (staging / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder((staging / name).parent)
                 (staging / name).symlink_to((base.folder / name).readlink())
         return staging
 
@@ -361,7 +361,7 @@ class FolderWriter(RunFolder):
         """Write a file of the next version."""
         path = self.staging / name
         with explain_disk_errors("the file cannot be written", path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             path.unlink(missing_ok=True)  # never through a link into the objects
             with open(path, "xb", opener=open_private) as stream:
                 stream.write(content)
