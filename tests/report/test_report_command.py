@@ -16,10 +16,9 @@ from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UsageError
 from robusttc.progress import ProgressEvent
 from robusttc.report.document import make_document
-from robusttc.report.facts import read_adapted, read_confidence
 from robusttc.report.held_out import read_held_out
 from robusttc.report.writing import write_report
-from robusttc.run.fitting import fit_run
+from robusttc.run import fit_run
 from robusttc.run.run import Run
 from robusttc.run.settings import FitSettings
 
@@ -46,8 +45,10 @@ def without_time(values: dict[str, object]) -> dict[str, object]:
 
 
 def test_the_page_is_written_and_told(run: Path, capsys: Out) -> None:
-    (run / "adapted" / "x").mkdir(parents=True)
-    (run / "adapted" / "x" / "settings.json").write_text('{"name": "hooli"}')
+    examples = Task(
+        "hooli", ["how is the sun", "sun or rain", "play it", "play a song"], ["a", "a", "b", "b"]
+    )
+    Run(run).adapt(examples)
     assert main(["report", str(run)]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("Sharing does not clearly pay here: ")
@@ -127,35 +128,19 @@ def test_no_torch_is_needed(run: Path) -> None:
 
 
 def test_what_cannot_be_reported(run: Path, tmp_path: Path, capsys: Out) -> None:
-    assert main(["report", str(tmp_path / "nowhere")]) == 5
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
     with pytest.raises(StoreError, match="the model cannot be read"):
         read_held_out(tmp_path)
-    content = bytearray((run / "similarity.safetensors").read_bytes())
+    file = (run / "current" / "similarity.safetensors").resolve()
+    content = bytearray(file.read_bytes())
     content[-1] ^= 1
-    (run / "similarity.safetensors").write_bytes(content)
+    file.write_bytes(content)
     assert main(["report", str(run)]) == 5
     assert "similarity.safetensors" in capsys.readouterr().err
     assert not (run / "report.html").exists()
-    (tmp_path / "clusters.csv").write_text("task,cluster,confidence\na,0,sure\n")
-    with pytest.raises(StoreError, match="the clusters cannot be read"):
-        read_confidence(tmp_path / "clusters.csv")
     with pytest.raises(UsageError):
         write_report(tiny_run.finished_run(), path=tmp_path)
-
-
-def test_names_of_adapted_tasks_are_read_without_their_models(tmp_path: Path) -> None:
-    for name, content in (
-        ("1", '{"name": "b"}'),
-        ("2", '{"name": "a"}'),
-        ("3", "{"),
-        ("4", "[]"),
-        (".5", '{"name":"x"}'),
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "settings.json").write_text(content)
-    assert read_adapted(tmp_path) == ("a", "b")
-    assert read_adapted(tmp_path / "nowhere") == ()
 
 
 def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Path, capsys: Out) -> None:

@@ -28,7 +28,7 @@ from robusttc.run.explain.place import (
 )
 from robusttc.run.explain.sharing import HarmfulSource, explain_sharing
 from robusttc.run.explain.weak_labels import HeldOutPredictions, find_weak_labels, predict_held_out
-from robusttc.run.similarity import similarity_of
+from robusttc.run.outputs import similarity_of
 from robusttc.stats import Estimate, share_interval
 from robusttc.transfer import TransferScores
 

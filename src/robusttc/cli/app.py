@@ -13,6 +13,7 @@ import typer
 from robusttc.cli.adapt import adapt
 from robusttc.cli.add import add
 from robusttc.cli.cluster import cluster
+from robusttc.cli.compare import compare
 from robusttc.cli.console import print_error
 from robusttc.cli.demo import demo
 from robusttc.cli.evaluate import evaluate
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command()(inspect)
 app.command()(fit)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(report)
 app.command()(explain)
 app.command()(predict)

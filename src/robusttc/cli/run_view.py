@@ -14,7 +14,7 @@ from robusttc.cli.console import percent, say, without_controls
 from robusttc.formatting import command_line, count, format_duration
 
 if TYPE_CHECKING:
-    from robusttc.run.evaluation import Evaluation, TaskFigures
+    from robusttc.run import Evaluation, Run, TaskFigures
 
 __all__ = ["KIND_WORDS", "show_doubts", "show_means", "show_run", "show_tasks"]
 
@@ -28,14 +28,15 @@ KIND_WORDS = {
 }
 
 
-def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None:
-    """Print what a person wants to know at the end of a fit."""
-    from robusttc.run.summary import evaluation_of
+PART_WORDS = {"novel": "texts that no other task has", "seen": "texts that another task has too"}
 
+
+def show_run(console: Console, folder: Path, run: Run) -> None:
+    """Print what a person wants to know at the end of a fit."""
+    summary = run.summary
     tasks = summary["tasks"]
     private = f", {tasks['n_private']:,} of them private" if tasks["n_private"] else ""
     say(console, f"{count(tasks['n'], 'task')}{private}, {count(tasks['n_rows'], 'row')}.")
-    # Runs of earlier versions do not have it.
     stopped = (summary["transfer"] or {}).get("stopped_early")
     if stopped is not None:
         say(console, stopped["sentence"])
@@ -44,14 +45,14 @@ def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None
         verdict = (summary[part] or {}).get("verdict")
         if verdict is not None:
             say(console, f"{title}: {verdict['sentence']}")
-    evaluation = evaluation_of(summary)
+    evaluation = run.evaluation
     say(console, "")
     show_means(console, evaluation)
     say(console, evaluation.sentence)
     show_doubts(console, summary)
     show_costs(console, summary)
     files = ["models/", "clusters.csv", "summary.json"] + (["scores.csv"] if summary["transfer"] else [])
-    say(console, f"\nIn {folder}: {', '.join(files)}.")
+    say(console, f"\nIn {folder / 'current'}: {', '.join(files)}.")
     say(console, f"Next: {command_line('evaluate', folder)}")
     say(console, f"      {command_line('predict', folder, '--task', 'NAME', 'TEXTS.txt')}")
     if summary["fewshot"] is not None:
@@ -86,6 +87,35 @@ def show_means(console: Console, evaluation: Evaluation) -> None:
         gain = evaluation.gains.get(kind)
         table.add_row(KIND_WORDS[kind], percent(mean), "" if gain is None else percent(gain, sign="+"))
     console.print(table)
+    if "served" in evaluation.macro_f1:
+        say(console, f"Macro-F1 of what predicts: {percent(evaluation.macro_f1['served'])} %.")
+    for part, words in PART_WORDS.items():
+        found = getattr(evaluation, part)
+        if found:
+            gain = f", {percent(found['gain'], sign='+')} over own" if "gain" in found else ""
+            n_tasks = count(found["served"].n, "task")
+            say(console, f"On {words}: {percent(found['served'])} %{gain} ({n_tasks}).")
+
+
+def show_task(console: Console, task: TaskFigures) -> None:
+    """Print the figures of one task, and which labels what predicts takes for others."""
+    table = Table(title=without_controls(task.task), title_justify="left", box=None, pad_edge=False)
+    for heading in ("model", "all texts", "novel texts", "seen elsewhere", "macro-F1"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for kind, words in KIND_WORDS.items():
+        if getattr(task, kind) is not None:
+            parts = (percent(part.get(kind)) for part in (task.novel, task.seen))
+            f1 = f"{100 * task.macro_f1[kind]:.1f}" if kind in task.macro_f1 else ""
+            table.add_row(words, percent(getattr(task, kind)), *parts, f1)
+    console.print(table)
+    say(console, f"{count(task.n_rows, 'test row')}; shares in % [95 % interval].")
+    if task.confusion:
+        confusions = Table("label", "predicted", box=None, pad_edge=False)
+        confusions.add_column("rows", justify="right")
+        for label, predicted, n, of in task.confusion:
+            cells = (Text(without_controls(name)) for name in (label, predicted))
+            confusions.add_row(*cells, f"{n:,} of {of:,}")
+        console.print(confusions)
 
 
 def show_tasks(console: Console, evaluation: Evaluation, limit: int) -> None:
