@@ -16,9 +16,9 @@ from robusttc.cli.explain import explain
 from robusttc.data import Task
 from robusttc.errors import UnknownTaskError, UsageError
 from robusttc.multitask import ClusterMultiTask, deal_folds, sharing_with
+from robusttc.run import Run
 from robusttc.run.explain import explain_task, sharing
 from robusttc.run.explain.weak_labels import predict_out_of_fold
-from robusttc.run import Run
 from robusttc.transfer import read_scores
 
 Out = pytest.CaptureFixture[str]

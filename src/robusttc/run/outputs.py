@@ -27,6 +27,8 @@ from robusttc.version import __version__
 
 if TYPE_CHECKING:
     from robusttc.clustering import RobustTaskClustering
+    from robusttc.fewshot import ClusterFewShot
+    from robusttc.multitask import ClusterMultiTask
     from robusttc.run.fit import Outcome
     from robusttc.run.settings import FitSettings
     from robusttc.run.store import Quarantined
@@ -285,8 +287,8 @@ def make_summary(
             "stopped_early": outcome.stopped_early,
         },
         "clusters": describe_clusters(outcome),
-        "multitask": describe_multitask(outcome),
-        "fewshot": describe_fewshot(outcome),
+        "multitask": describe_multitask(outcome.multitask),
+        "fewshot": describe_fewshot(outcome.fewshot),
         "evaluation": outcome.evaluation.to_dict(),
         "doubts": list(outcome.doubts),
         "quarantined": [asdict(job) for job in quarantined],
@@ -309,9 +311,8 @@ def describe_clusters(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
-def describe_multitask(outcome: Outcome) -> dict[str, Any]:
+def describe_multitask(model: ClusterMultiTask) -> dict[str, Any]:
     """Say what serves the tasks, and why."""
-    model = outcome.multitask
     return {
         "strategy": model.strategy,
         "verdict": None if model.verdict_ is None else model.verdict_.to_dict(),
@@ -322,9 +323,8 @@ def describe_multitask(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def describe_fewshot(outcome: Outcome) -> dict[str, Any] | None:
+def describe_fewshot(learner: ClusterFewShot | None) -> dict[str, Any] | None:
     """Say what new tasks are learned with, and why."""
-    learner = outcome.fewshot
     if learner is None:
         return None
     return {

@@ -237,7 +237,7 @@ def explain_task(run: Run, name: str, *, n_others: int = 8, by_gradients: bool =
 
 def explain_adapted(run: Run, name: str) -> Explanation:
     """Explain a task that was learned from a handful of examples: what its model says of itself."""
-    model = run.adapted.load(name, device=run.device)
+    model = run.adapted_model(name)
     near = tuple(NearTask(other, -1, float(likeness), None) for other, likeness in model.nearest_tasks_)
     accuracy = model.support_accuracy_
     notes = [

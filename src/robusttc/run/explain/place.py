@@ -15,7 +15,7 @@ from robusttc.stats import Estimate, mean_interval
 from robusttc.transfer import TransferScores, standardise_columns
 
 if TYPE_CHECKING:
-    from robusttc.run.similarity import Similarity
+    from robusttc.run.outputs import Similarity
 
 __all__ = [
     "ClusterReasons",

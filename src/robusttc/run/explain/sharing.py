@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
 from robusttc.encoders import FeatureEncoder, WordEncoder
 from robusttc.errors import UnknownTaskError
 from robusttc.multitask import COMPONENTS, find_sources, sharing_with
-from robusttc.run.evaluation import KINDS
+from robusttc.run.evaluation import KINDS, judge_part
 from robusttc.run.explain.place import MeasuredPair
-from robusttc.stats import Estimate, mean_interval, share_interval
+from robusttc.stats import Estimate
 
 if TYPE_CHECKING:
     from robusttc.run.run import Run
@@ -25,7 +24,6 @@ __all__ = ["HarmfulSource", "Sharing", "explain_sharing", "harmful_sources", "sh
 
 Method = Literal["gradients", "scores", "none"]
 Figures = Mapping[str, Mapping[str, Estimate]]
-Hits = NDArray[np.bool_]
 
 # A loss of so much is worth a look even where chance may have made it.
 DOUBTFUL_LOSS = 0.01
@@ -169,7 +167,9 @@ def figures_of(run: Run, name: str) -> Figures:
     for one in run.evaluation.tasks:
         if one.task == name:
             found = {kind: getattr(one, kind) for kind in (*KINDS, "gain")}
-            return {"all": {kind: share for kind, share in found.items() if share is not None}}
+            parts = {"novel": one.novel, "seen": one.seen}
+            whole = {kind: share for kind, share in found.items() if share is not None}
+            return {"all": whole, **(parts if all(parts.values()) else {})}
     return {}
 
 
@@ -178,7 +178,7 @@ def held_out_figures(run: Run, name: str) -> Figures:
     predictor, held_out = run.multitask.predictor_, run.multitask.held_out_.get(name)
     if held_out is None:
         return {}
-    everything = {"all": judge_rows(held_out.right, np.ones(len(held_out.rows), dtype=np.bool_))}
+    everything = {"all": judge_part(held_out.right, np.ones(len(held_out.rows), dtype=np.bool_))}
     try:
         texts = run.rows_of(name).texts_at(held_out.rows)
     except UnknownTaskError:
@@ -186,17 +186,8 @@ def held_out_figures(run: Run, name: str) -> Figures:
     if predictor.seen is None or not predictor.find(name).may_share:
         return everything
     seen = predictor.seen.find(name, texts)
-    parts = {"novel": judge_rows(held_out.right, ~seen), "seen": judge_rows(held_out.right, seen)}
+    parts = {"novel": judge_part(held_out.right, ~seen), "seen": judge_part(held_out.right, seen)}
     return {**everything, **parts} if all(parts.values()) else everything
-
-
-def judge_rows(right: Mapping[str, Hits], chosen: Hits) -> dict[str, Estimate]:
-    """Return the accuracy of each kind of model on some rows, and the gain; empty without rows."""
-    if not chosen.any():
-        return {}
-    hits = {kind: found[chosen] for kind, found in right.items()}
-    shares = {kind: share_interval(int(found.sum()), len(found)) for kind, found in hits.items()}
-    return {**shares, "gain": mean_interval(hits["served"].astype(np.float64) - hits["own"])}
 
 
 def find_harmful(
