@@ -25,8 +25,8 @@ atexit.register(shutil.rmtree, cache, ignore_errors=True)
 # last, one of them would keep a single process busy when all others have ended.
 LONG_FILES = (
     "test_docs.py",
-    "test_stub_kills.py",
-    "test_fit_kills.py",
+    "test_versions.py",
+    "test_real_changes.py",
     "test_demo_command.py",
     "test_fit_run.py",
     "test_task_clusters.py",

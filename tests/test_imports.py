@@ -20,7 +20,7 @@ PACKAGE = Path(robusttc.__file__).parent
 LAYERS: list[set[str]] = [
     {"_lazy", "version"},
     {"errors"},
-    {"crash_points", "formatting", "params", "progress", "random"},
+    {"formatting", "params", "progress", "random"},
     {"files", "stats"},
     {"sqlite"},
     {"jobs"},

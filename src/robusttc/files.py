@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from robusttc.crash_points import reach
 from robusttc.errors import StoreError, UsageError, quote
 
 __all__ = [
@@ -104,19 +103,14 @@ def write_file(path: str | os.PathLike[str], content: bytes, *, owner_only: bool
         handle = open_private(part, flags) if owner_only else os.open(part, flags, 0o666)
         try:
             with os.fdopen(handle, "wb") as stream:
-                reach("file/opened")
                 stream.write(content)
                 stream.flush()
-                reach("file/written")
                 os.fsync(stream.fileno())
-            reach("file/synced")
             part.replace(path)
         except OSError:
             part.unlink(missing_ok=True)  # disk space is what is missing most often
             raise
-        reach("file/renamed")
         sync_folder(path.parent)
-        reach("file/in place")
 
 
 def part_of(path: Path) -> Path:
