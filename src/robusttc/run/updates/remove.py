@@ -89,11 +89,6 @@ class RemovalPlan:
     retrains: tuple[str, ...]
     seconds: float
 
-    @property
-    def drops_older(self) -> bool:
-        """Whether models of older versions have something of the tasks, so that these versions go."""
-        return bool(self.learned_from or self.in_models)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoveResult:
@@ -176,9 +171,8 @@ def remove_tasks(
 
     Of a task that came later its models, scores and texts go, and nobody else is touched. What a task of the
     fit has influenced is trained again from the tasks that the run keeps: the model of all tasks, those of
-    clusters, weights, and what learns new tasks; clusters and the scores of others stay. The task's files
-    are erased from all older versions, these go whole if their models learned from it, and the vectors of
-    its texts go from the cache of the encoder.
+    clusters, weights, and what learns new tasks; clusters and the scores of others stay. Older versions go,
+    since they hold its texts, figures and labels, and so do the vectors of its texts in the encoder's cache.
 
     Parameters
     ----------
@@ -320,10 +314,7 @@ def publish(
         "sentences": list(sentences),
     }
     change = Change("remove", tuple(sorted(gone)), sentences[0], details=details)
-    erase = [*files, *(must_pass_file(name) for name in gone)]
-    version = update.publish(
-        change, judgement, update.identity({}, gone=gone), erase=erase, drop_older=plan.drops_older
-    )
+    version = update.publish(change, judgement, update.identity({}, gone=gone), erase=files, drop_older=True)
     names = tuple(sorted(gone))
     return RemoveResult(
         run.folder, version.number, names, plan, judgement.flips, sentences, tuple(update.doubts)
