@@ -229,9 +229,9 @@ class RunFolder:
         """Tell whether a run was begun here; refuse a folder with other files."""
         with explain_disk_errors("the folder cannot be read", self.path):
             names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
-        # What a killed start left is hidden, but for the lock.
+        # What a killed start left is hidden, but for the lock; notes of people beside a run are theirs.
         found = sorted(name for name in names if not name.startswith("."))
-        if found and LOCK not in found:
+        if VERSIONS not in found and {*found} - {LOCK}:
             raise UsageError(
                 "the folder holds something else",
                 where=repr(str(self.path)),
