@@ -34,7 +34,7 @@ def stub(_shared: Any, number: int) -> Result:
 
 
 def never(_shared: Any, number: int) -> Result:
-    """A job that is finished must not run again."""
+    """Fail: a job that is finished must not run again."""
     raise AssertionError(f"job {number} ran again")
 
 
@@ -108,7 +108,7 @@ def resume_row(record: Record) -> list[str]:
 
 
 def measure_demo(place: Path) -> Record:
-    """Fit the planted tasks of the demo, and look at what is left on the disk; then ask it from a new process."""
+    """Run the demo, look at what its run takes on the disk, and ask that from a new process."""
     with tempfile.TemporaryDirectory(prefix="bench-demo-", dir=place) as name:
         folder = Path(name)
         start = time.perf_counter()

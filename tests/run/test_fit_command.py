@@ -86,7 +86,9 @@ def test_a_fit_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
-def test_a_stopped_run_says_how_to_go_on_and_a_killed_one_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stopped_run_says_how_to_go_on_and_a_killed_one_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     command = [*PROGRAM, *tiny_run.fit_options(), "--out", str(out)]
     environment = {**os.environ, "ROBUSTTC_FIT_WORKERS": "2"}

@@ -17,7 +17,8 @@ from robusttc.jobs import Stopped
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run import Execution, FitSettings, Run, RunFolder, fit_run, sort_tasks
-from robusttc.run.fit import STAGES, identify
+from robusttc.run.fit import STAGES
+from robusttc.run.inputs import identify
 from robusttc.run.store import JobStore
 from robusttc.run.task_files import task_file
 from robusttc.transfer import read_scores

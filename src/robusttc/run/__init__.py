@@ -8,12 +8,14 @@ from robusttc._lazy import attach
 
 if TYPE_CHECKING:
     from robusttc.run.evaluation import KINDS, Evaluation, TaskFigures
-    from robusttc.run.fit import FitResult, estimate_learning, fit_run, sort_tasks
-    from robusttc.run.folder import Change, RunFolder
+    from robusttc.run.fit import FitResult, fit_run
+    from robusttc.run.folder import RunFolder
+    from robusttc.run.inputs import estimate_learning, sort_tasks
     from robusttc.run.outputs import AddedTask, ClusterRow, Similarity
     from robusttc.run.predict import Prediction, TaskPredictor
     from robusttc.run.run import Run, open_run
     from robusttc.run.settings import Execution, FitSettings
+    from robusttc.run.version import Change
 
 __all__ = [
     "KINDS",
@@ -40,11 +42,13 @@ __getattr__ = attach(
     __name__,
     {
         "evaluation": ("KINDS", "Evaluation", "TaskFigures"),
-        "fit": ("FitResult", "estimate_learning", "fit_run", "sort_tasks"),
-        "folder": ("Change", "RunFolder"),
+        "fit": ("FitResult", "fit_run"),
+        "folder": ("RunFolder",),
+        "inputs": ("estimate_learning", "sort_tasks"),
         "outputs": ("AddedTask", "ClusterRow", "Similarity"),
         "predict": ("Prediction", "TaskPredictor"),
         "run": ("Run", "open_run"),
         "settings": ("Execution", "FitSettings"),
+        "version": ("Change",),
     },
 )

@@ -21,7 +21,7 @@ from robusttc.data import TaskSet
 from robusttc.errors import StoreError, quote
 from robusttc.jobs import Result, pack, unpack
 from robusttc.run.evaluation import TaskFigures
-from robusttc.run.folder import Version
+from robusttc.run.version import Version
 from robusttc.stats import Estimate
 from robusttc.version import __version__
 

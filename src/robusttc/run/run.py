@@ -15,7 +15,7 @@ from robusttc.fewshot import ClusterFewShot, FewShotModel
 from robusttc.formatting import count
 from robusttc.multitask import ClusterMultiTask, load_added, serve_added
 from robusttc.run.evaluation import Evaluation, TaskFigures
-from robusttc.run.folder import Change, RunFolder, Version
+from robusttc.run.folder import RunFolder
 from robusttc.run.outputs import (
     FEWSHOT,
     MULTITASK,
@@ -30,6 +30,7 @@ from robusttc.run.outputs import (
 )
 from robusttc.run.predict import Prediction, TaskPredictor
 from robusttc.run.task_files import adapted_names, hash_name, read_adapted, read_task, read_tasks
+from robusttc.run.version import Change, Version
 from robusttc.stats import Estimate
 from robusttc.transfer import TransferScores, read_scores
 

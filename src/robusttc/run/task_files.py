@@ -19,7 +19,7 @@ from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, StoreError, quote
 from robusttc.files import decode_json, encode_json
 from robusttc.jobs import Result, pack, unpack
-from robusttc.run.folder import Version
+from robusttc.run.version import Version
 
 if TYPE_CHECKING:
     from robusttc.fewshot import ClusterFewShot, FewShotModel

@@ -9,8 +9,9 @@ from robusttc.data import Task, name_problem
 from robusttc.errors import UsageError, quote
 from robusttc.fewshot import FewShotModel
 from robusttc.formatting import count
-from robusttc.run.folder import Change, FolderWriter
+from robusttc.run.folder import FolderWriter
 from robusttc.run.task_files import pack_adapted, pack_names
+from robusttc.run.version import Change
 
 if TYPE_CHECKING:
     from robusttc.run.run import Run
