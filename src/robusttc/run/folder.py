@@ -240,9 +240,10 @@ class FolderWriter(RunFolder):
         with explain_disk_errors("the next version cannot be begun", staging):
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700)
-            for name in () if base is None else base.files:
-                make_folder((staging / name).parent)
-                (staging / name).symlink_to((base.folder / name).readlink())
+            if base is not None:
+                for name in base.files:
+                    make_folder((staging / name).parent)
+                    (staging / name).symlink_to((base.folder / name).readlink())
         return staging
 
     def write(self, name: str, content: bytes) -> None:
