@@ -430,7 +430,7 @@ class FolderWriter(RunFolder):
 
     def _store_objects(self, staging: Path) -> Iterator[tuple[str, tuple[str, int]]]:
         """Move new files into the objects and leave links; yield path, SHA-256 and size of all files."""
-        touched = {staging}
+        touched = {staging, *(path for path in staging.rglob("*") if path.is_dir() and not path.is_symlink())}
         for path in sorted(walk(staging)):
             name = path.relative_to(staging).as_posix()
             if path.is_symlink():
@@ -450,7 +450,6 @@ class FolderWriter(RunFolder):
                 touched.add(target.parent)
             up = "../" * (name.count("/") + 2)
             path.symlink_to(f"{up}{OBJECTS}/{digest[:2]}/{digest}")
-            touched |= {parent for parent in path.parents if parent.is_relative_to(staging)}
             yield name, (digest, size)
         for folder in touched:
             sync_folder(folder)
