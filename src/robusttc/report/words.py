@@ -36,6 +36,8 @@ TEXTS_PER_TASK = 10.0
 # So many texts of usual words are added to each side: rare words need more to stand out.
 PRIOR_TEXTS = 10.0
 MIN_DEVIATIONS = 2.0  # below which a difference may be chance
+FILLERS = {"actually", "going", "honestly", "just", "like", "need", "okay", "please", "really", "want", "yes"}
+STOP_WORDS = ENGLISH_STOP_WORDS | FILLERS
 MIN_IDF = 0.5  # of the idf of a word that only one cluster has
 MIN_TASKS = 2
 MIN_ROWS = 3
@@ -194,7 +196,7 @@ def is_word(token: str) -> bool:
         and not token.endswith(".")
         and any(character.isalpha() for character in token)
         and not any(character.isdigit() or character in "@/\\'’" for character in token)
-        and token.lower() not in ENGLISH_STOP_WORDS
+        and token.lower() not in STOP_WORDS
     )
 
 

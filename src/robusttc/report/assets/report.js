@@ -945,18 +945,18 @@ function startDetails() {
 
   // Right on texts that no other task learned from, and on those that another did; macro-F1 beside them.
   function parts(task) {
-    const rows = [["Novel texts", task.novel], ["Seen in another task", task.seen]].filter(([, part]) => part).map(([title, part]) => make("tr", null,
+    const rows = [["Novel", task.novel], ["Seen in another task", task.seen]].filter(([, part]) => part).map(([title, part]) => make("tr", null,
       make("th", { scope: "row" }, `${title} (${count(part.n)})`),
       make("td", { class: "figure" }, part.own ? percent(part.own[0]) : "–"), make("td", { class: "figure" }, percent(part.served[0])),
-      make("td", { class: "figure" }, part.gain ? `${points(part.gain[0])} ${range(part.gain, points)}` : "–")));
+      make("td", null, part.gain ? points(part.gain[0]) + " " : "–", part.gain ? make("span", { class: "interval-text" }, range(part.gain, points)) : null)));
     if (task.f1) {
       const [own, served] = task.f1;
       rows.push(make("tr", null, make("th", { scope: "row" }, "Macro-F1"), make("td", { class: "figure" }, percent(own)), make("td", { class: "figure" }, percent(served)),
         make("td", { class: "figure" }, own === null || served === null ? "–" : points(served - own))));
     }
     if (!rows.length) return null;
-    const head = ["Test rows", "Single-task", "Served", "Gain in points"].map((title) => make("th", { scope: "col" }, title));
-    return make("div", null, make("h3", null, "Novel texts, and texts seen elsewhere"), make("table", { class: "small-table" }, make("thead", null, make("tr", null, ...head)), make("tbody", null, ...rows)));
+    const head = ["", "Single", "Served", "Gain in points"].map((title) => make("th", { scope: "col" }, title));
+    return make("div", null, make("h3", null, task.seen ? "Novel texts, and texts seen elsewhere" : "All of its test texts are novel"), make("table", { class: "small-table" }, make("thead", null, make("tr", null, ...head)), make("tbody", null, ...rows)));
   }
 
   function confusion(task) {
