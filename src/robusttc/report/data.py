@@ -183,12 +183,12 @@ class TaskMatrices:
     errors: sparse.csr_array
 
     @classmethod
-    def of(cls, names: Sequence[str], partition: Mapping[str, int], scores: Any, similarity: Any) -> TaskMatrices:
+    def of(
+        cls, names: Sequence[str], partition: Mapping[str, int], scores: Any, similarity: Any
+    ) -> TaskMatrices:
         """Put all matrices into one order; tasks of theirs that are not named are left out."""
         labels = np.array([partition[name] for name in names], dtype=np.int64)
-        to_scores, to_similarity = (
-            places_of(names, known.task_names) for known in (scores, similarity)
-        )
+        to_scores, to_similarity = (places_of(names, known.task_names) for known in (scores, similarity))
         shape = (scores.n_tasks, scores.n_tasks)
         off, data = scores.off_diagonal, standardise(scores, method="standard")
         ends = (scores.source[off], scores.target[off])
@@ -370,4 +370,6 @@ def find_typical(matrices: TaskMatrices, number: int, both: sparse.csr_array) ->
 def rank_of(similarity: Floats, evidence: Floats) -> Floats:
     """Return what to order by: similarity to a thousandth, then what was measured."""
     clipped = np.clip(evidence, -MAX_DEVIATIONS, MAX_DEVIATIONS) / MAX_DEVIATIONS
-    return np.asarray(np.round(similarity / SIMILARITY_STEP) * SIMILARITY_STEP + SIMILARITY_STEP / 2 * clipped)
+    return np.asarray(
+        np.round(similarity / SIMILARITY_STEP) * SIMILARITY_STEP + SIMILARITY_STEP / 2 * clipped
+    )

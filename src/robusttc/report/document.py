@@ -19,7 +19,14 @@ import numpy as np
 from robusttc.formatting import shell_word
 from robusttc.progress import Progress, report
 from robusttc.report.data import ReportData, TaskMatrices, find_nearest, find_typical
-from robusttc.report.sentences import advise, advise_measuring, command_path, make_title, summarise, summarise_harm
+from robusttc.report.sentences import (
+    advise,
+    advise_measuring,
+    command_path,
+    make_title,
+    summarise,
+    summarise_harm,
+)
 from robusttc.report.words import describe_clusters
 from robusttc.run import Evaluation
 from robusttc.stats import Estimate
@@ -205,7 +212,11 @@ def find_moves(before: Mapping[str, int], after: Mapping[str, int]) -> list[dict
     moved = sorted(name for name in before if name in after and before[name] != after[name])
     number = {-1: None}
     return [
-        {"task": name, "from": number.get(before[name], before[name]), "to": number.get(after[name], after[name])}
+        {
+            "task": name,
+            "from": number.get(before[name], before[name]),
+            "to": number.get(after[name], after[name]),
+        }
         for name in moved
     ]
 

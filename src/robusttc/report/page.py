@@ -160,7 +160,13 @@ def environment() -> Environment:
         "small": or_nothing(formatting.format_small),
         "typeset": typeset,
     }
-    made.globals |= {"KINDS": KINDS, "LAYERS": LAYERS, "WORTHWHILE": WORTHWHILE, "axis_of": find_axis, "grade": grade}
+    made.globals |= {
+        "KINDS": KINDS,
+        "LAYERS": LAYERS,
+        "WORTHWHILE": WORTHWHILE,
+        "axis_of": find_axis,
+        "grade": grade,
+    }
     return made
 
 
@@ -260,7 +266,9 @@ def make_policy(style: str, script: str) -> str:
 
 def draw_layers(matrices: TaskMatrices) -> dict[str, Picture]:
     """Return the pictures of the page: the four layers, and the scores as they were measured."""
-    drawn: dict[str, Any] = {name: getattr(matrices, name) for name in ("measured", "verdicts", "errors", "raw")}
+    drawn: dict[str, Any] = {
+        name: getattr(matrices, name) for name in ("measured", "verdicts", "errors", "raw")
+    }
     drawn["completed"] = matrices.similarity()
     return {name: draw_matrix(drawn[name]) for name in (*LAYERS, "raw")}
 
@@ -290,7 +298,8 @@ def pack(values: Values, matrices: TaskMatrices | None, pictures: Mapping[str, P
         "kind": values["run"]["kind"],
         "tasks": [pack_task(task, position) for task in values["tasks"]],
         "clusters": [
-            {key: cluster[key] for key in ("number", "name", "size", "labels")} for cluster in values["clusters"]
+            {key: cluster[key] for key in ("number", "name", "size", "labels")}
+            for cluster in values["clusters"]
         ],
         "matrix": None,
     }

@@ -30,7 +30,19 @@ MAX_TASKS = 20
 MAX_NAMES = 3
 MAX_NAME_LENGTH = 40
 # Names of folders that say nothing of what is in them.
-PLAIN_FOLDERS = {"run", "runs", "out", "output", "result", "results", "model", "models", "tmp", "work", "current"}
+PLAIN_FOLDERS = {
+    "run",
+    "runs",
+    "out",
+    "output",
+    "result",
+    "results",
+    "model",
+    "models",
+    "tmp",
+    "work",
+    "current",
+}
 
 Step = tuple[str, str | None]
 
@@ -41,7 +53,11 @@ def make_title(folder: Path, when: float) -> str:
     >>> make_title(Path("/data/acme-bots/run"), 1_790_000_000), make_title(Path("/run"), 1_790_000_000)
     ('acme-bots, 21 September 2026', 'Task clusters, 21 September 2026')
     """
-    parts = [part for part in reversed(Path(os.path.abspath(folder)).parts[1:]) if part.lower() not in PLAIN_FOLDERS]
+    parts = [
+        part
+        for part in reversed(Path(os.path.abspath(folder)).parts[1:])
+        if part.lower() not in PLAIN_FOLDERS
+    ]
     date = datetime.fromtimestamp(when, tz=UTC)
     return f"{parts[0] if parts else 'Task clusters'}, {date.day} {date:%B %Y}"
 
@@ -74,7 +90,7 @@ def answer(data: ReportData) -> str | None:
     if not gain.above_zero:
         return f"Sharing {'does harm' if gain.below_zero else 'does not clearly pay'} here: {figures}."
     verdict = data.run.summary["multitask"]["verdict"]
-    if verdict is None or not verdict["over_shared"]["n"]:
+    if verdict is None or not verdict["over_shared"]["n"] or not data.n_clusters:
         return f"Sharing pays: {figures}."
     clusters = "but clusters do not"
     if verdict["clusters_help"]:
@@ -96,9 +112,12 @@ def describe_tasks(data: ReportData) -> str:
     if not sizes:
         return f"{what}, not clustered: {why_no_clusters(data)}.{private}"
     n_without = sum(
-        label < 0 and data.is_sharing(name) and name not in run.set_aside for name, label in run.clusters.items()
+        label < 0 and data.is_sharing(name) and name not in run.set_aside
+        for name, label in run.clusters.items()
     )
-    without = f" {count(n_without, 'task')} fit{'s' if n_without == 1 else ''} no cluster." if n_without else ""
+    without = (
+        f" {count(n_without, 'task')} fit{'s' if n_without == 1 else ''} no cluster." if n_without else ""
+    )
     if len(sizes) == 1:
         alike = f"nothing that was measured tells {sizes[0]:,} of them apart, so they are one cluster"
         return f"{what}: {alike}.{without}{private}"
@@ -163,7 +182,9 @@ def describe_payoff(data: ReportData) -> str | None:
     sentences = []
     verdict = summary["multitask"]["verdict"]
     if verdict is not None:
-        sentences.append(describe_verdict(verdict, data.n_clusters, describe_serving(summary["multitask"]["weights"])))
+        sentences.append(
+            describe_verdict(verdict, data.n_clusters, describe_serving(summary["multitask"]["weights"]))
+        )
     fewshot = (summary["fewshot"] or {}).get("verdict")
     if fewshot is not None and fewshot["over_shared"]["n"]:
         over = Estimate.from_dict(fewshot["over_shared"])
@@ -181,7 +202,11 @@ def describe_serving(weights: Mapping[str, float]) -> str:
     "one model of all tasks serves, together with each task's own"
     """
     total = sum(weights.values()) or 1.0
-    words = {"cluster": "the model of each cluster", "shared": "one model of all tasks", "own": "each task's own"}
+    words = {
+        "cluster": "the model of each cluster",
+        "shared": "one model of all tasks",
+        "own": "each task's own",
+    }
     used = [words[kind] for kind in words if weights.get(kind, 0.0) / total > MIN_WEIGHT]
     first, *others = used or [words["own"]]
     first += " model" if first == words["own"] else ""
@@ -199,7 +224,9 @@ def describe_verdict(verdict: Mapping[str, Any], n_clusters: int, serving: str) 
         return f"Whether clusters pay cannot be told from {needed}: {serving}."
     figures = f"{points(over)} over one model of all tasks"
     if verdict["over_random"] is not None:
-        figures += f", {points(Estimate.from_dict(verdict['over_random']))} over random groups of the same sizes"
+        figures += (
+            f", {points(Estimate.from_dict(verdict['over_random']))} over random groups of the same sizes"
+        )
     if verdict["clusters_help"]:
         return f"Clusters pay: {figures}; {serving}."
     if over.above_zero:
@@ -223,7 +250,9 @@ def summarise_harm(data: ReportData) -> str:
         return f"Sharing harms none of {count(n_judged, 'task')} for sure (95 % intervals)."
     verb = "is" if len(harmed) == 1 else "are"
     n_by_chance = n_judged / ONE_IN
-    chance = f"; about {max(1, round(n_by_chance)):,} would look so by chance alone" if n_by_chance >= 0.5 else ""
+    chance = (
+        f"; about {max(1, round(n_by_chance)):,} would look so by chance alone" if n_by_chance >= 0.5 else ""
+    )
     return (
         f"{len(harmed):,} of {count(n_judged, 'task')} {verb} worse off with sharing than alone "
         f"(95 % intervals): {list_names([one.task for one in harmed])}{chance}."
@@ -254,7 +283,11 @@ def describe_changes(data: ReportData) -> str | None:
         parts.append(f"{count(len(came), 'task')} came later{out}")
     if n_gone:
         parts.append(f"{count(n_gone, 'task')} went")
-    return f"Since the fit {' and '.join(parts)}; this is version {later[-1].version}." if parts and later else None
+    return (
+        f"Since the fit {' and '.join(parts)}; this is version {later[-1].version}."
+        if parts and later
+        else None
+    )
 
 
 def advise(data: ReportData, measuring: Mapping[str, Any]) -> list[dict[str, str | None]]:
@@ -329,7 +362,9 @@ def look_closer(data: ReportData, run: Path) -> Iterator[Step]:
     if data.negative_transfer:
         return
     gains = [
-        (one.gain.mean, name) for name, one in data.figures.items() if one.gain is not None and one.gain.above_zero
+        (one.gain.mean, name)
+        for name, one in data.figures.items()
+        if one.gain is not None and one.gain.above_zero
     ]
     unplaced = [] if data.matrices is None else [n for n in data.matrices.names if data.run.clusters[n] < 0]
     if gains:
@@ -374,7 +409,9 @@ def advise_measuring(data: ReportData) -> dict[str, Any]:
     partners = dict(zip(matrices.names, np.diff(matrices.verdicts.indptr).tolist(), strict=True))
     few = [name for name in matrices.names if partners[name] < MIN_PAIRS and name not in run.added]
     few.sort(key=lambda name: partners[name])
-    unclear = [name for name, sure in run.confidence.items() if sure < 0.5 and run.clusters.get(name, -1) >= 0]
+    unclear = [
+        name for name, sure in run.confidence.items() if sure < 0.5 and run.clusters.get(name, -1) >= 0
+    ]
     unclear.sort(key=lambda name: (run.confidence[name], name))
     which = ""
     if few:

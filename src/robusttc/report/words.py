@@ -142,7 +142,9 @@ def find_words(tasks: TaskSet, members: Mapping[int, Sequence[str]]) -> dict[int
     is_usable = np.array([is_word(word) for word in words])
     found = {}
     for place, (number, part) in enumerate(zip(members, parts, strict=True)):
-        weight = log_odds(sums[place], sizes[place], sums.sum(axis=0) - sums[place], sizes.sum() - sizes[place])
+        weight = log_odds(
+            sums[place], sizes[place], sums.sum(axis=0) - sums[place], sizes.sum() - sizes[place]
+        )
         own = counts[part]
         if sizes[place] >= MIN_TASKS:
             is_usual = np.bincount(own.indices, minlength=len(words)) >= MIN_TASKS
@@ -240,7 +242,9 @@ def find_labels(
     sizes = {number: len(names) for number, names in members.items()}
     whole = {number: {key: n for key, (_, n) in found.items()} for number, found in counted.items()}
     naming = most_telling(whole, sizes, least_share=1 / 2)
-    parts = most_telling({n: count_label_words(tasks, own) for n, own in members.items()}, sizes, least_share=1 / 4)
+    parts = most_telling(
+        {n: count_label_words(tasks, own) for n, own in members.items()}, sizes, least_share=1 / 4
+    )
     labels: dict[int, list[tuple[str, int]]] = {}
     telling: dict[int, list[str]] = {}
     for number, found in counted.items():
@@ -255,7 +259,9 @@ def most_telling(
 ) -> dict[int, list[str]]:
     """Return what many tasks of a cluster have and few other clusters do, by tf-idf."""
     keys = sorted({key for found in counted.values() for key in found})
-    shares = np.array([[found.get(key, 0) / sizes[number] for key in keys] for number, found in counted.items()])
+    shares = np.array(
+        [[found.get(key, 0) / sizes[number] for key in keys] for number, found in counted.items()]
+    )
     idf = dict(zip(keys, rarity(shares) if len(counted) > 1 else np.ones(len(keys)), strict=True))
     telling = {}
     for number, found in counted.items():

@@ -394,6 +394,7 @@ class Grid {
     pen.fillStyle = colour("sheet");
     pen.fillRect(0, 0, this.width, this.height);
     const frame = this.frame();
+    this.canvas.dataset.named = String(Boolean(frame.named));
     const right = Math.min(this.width, frame.left + (this.model.columns - this.x) * frame.size);
     const bottom = Math.min(this.height, frame.top + (this.model.rows - this.y) * frame.size);
     pen.save();
