@@ -234,7 +234,7 @@ def make_run(
         confidence={n: 0.9 for n, label in partition.items() if label >= 0}
         if confidence is None
         else confidence,
-        partition=lambda version: by_version[version] if version in by_version else partition,
+        partition=lambda version: by_version.get(version, partition),
         added=later,
         adapted_names=("hooli",),
         set_aside=aside,

@@ -37,8 +37,8 @@ from planted_vectors import make_planted_vectors
 
 PARTITION = {f"task {number}": number % 2 for number in range(8)}
 PARTS = (
-    "format version title made robusttc run headline tasks clusters means verdicts negative_transfer trust blocks "
-    "history adapted quarantined doubts costs configuration versions"
+    "format version title made robusttc run headline tasks clusters means verdicts negative_transfer trust "
+    "blocks history adapted quarantined doubts costs configuration versions"
 )
 OF_TASK = (
     "name cluster confidence private learned added out_of_cluster why_not n_train n_valid n_test n_labels "

@@ -20,9 +20,9 @@ from robusttc.report import ReportDocument, make_document, make_page
 from robusttc.report.plots import Picture, draw_matrix
 
 ELEMENTS = (
-    "html head meta link title style body a header div button nav ul li main section h1 h2 h3 p dl dt dd strong "
-    "small b ol code figure figcaption table caption thead tbody tr th td svg line path rect img article span bdi "
-    "details summary noscript footer dialog script"
+    "html head meta link title style body a header div button nav ul li main section h1 h2 h3 p dl dt dd "
+    "strong small b ol code figure figcaption table caption thead tbody tr th td svg line path rect img "
+    "article span bdi details summary noscript footer dialog script"
 )
 
 

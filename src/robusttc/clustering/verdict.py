@@ -106,7 +106,8 @@ def judge_clusters(
     if supported:
         sentence = (
             f"Groups predict unmeasured pairs ({shown}): transfer within the {n_clusters} clusters is better "
-            f"than between them on held-out pairs. The clusters explain {format_percent(explained, 0)} of the similarity."
+            f"than between them on held-out pairs. The clusters explain {format_percent(explained, 0)} of "
+            "the similarity."
         )
     else:
         sentence = (

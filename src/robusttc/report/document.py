@@ -290,7 +290,7 @@ def list_clusters(data: ReportData) -> list[dict[str, Any]]:
 
 
 def describe_means(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the means over tasks: accuracies, differences to the own models, macro-F1, parts of the texts."""
+    """Return the means over tasks: accuracies, gains over the own models, macro-F1, novel and seen texts."""
     means, gains = evaluation.means, evaluation.gains
     return {
         **{kind: as_estimate(means.get(kind)) for kind in KINDS},

@@ -1,8 +1,8 @@
 """The report as one file that opens anywhere: no request leaves it, and no name in it can do anything.
 
-What can be read without a script is written by the templates; the script adds the matrix, the table that sorts
-and searches, and the details of tasks. The policy in the page's head allows this very script and style alone,
-by their hashes.
+What can be read without a script is written by the templates; the script adds the matrix, the table that
+sorts and searches, and the details of tasks. The policy in the page's head allows this very script and style
+alone, by their hashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from robusttc import formatting
 from robusttc.errors import StoreError, UsageError
@@ -123,9 +122,9 @@ def make_page(document: ReportDocument) -> bytes:
         {
             **document.values,
             "policy": make_policy(style, script),
-            "style": Markup(style),
-            "script": Markup(script),
-            "data": Markup(encode_json(data)),
+            "style": style,
+            "script": script,
+            "data": encode_json(data),
             "pictures": {name: encode_picture(picture) for name, picture in pictures.items()},
         }
     )

@@ -1,7 +1,7 @@
 """Matrices as small PNG pictures, the axes of small plots of intervals, and a clustering as a picture file.
 
 The page colours its matrices itself: PNG of 8-bit grey, in which level 0 is what is not there. That is the
-smallest form of a matrix of 1,500 tasks that a browser reads by itself, and one picture serves light and dark.
+smallest form of a matrix of 1,500 tasks that a browser reads by itself, and serves light and dark alike.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

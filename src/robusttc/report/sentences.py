@@ -53,11 +53,7 @@ def make_title(folder: Path, when: float) -> str:
     >>> make_title(Path("/data/acme-bots/run"), 1_790_000_000), make_title(Path("/run"), 1_790_000_000)
     ('acme-bots, 21 September 2026', 'Task clusters, 21 September 2026')
     """
-    parts = [
-        part
-        for part in reversed(Path(os.path.abspath(folder)).parts[1:])
-        if part.lower() not in PLAIN_FOLDERS
-    ]
+    parts = [part for part in reversed(folder.resolve().parts[1:]) if part.lower() not in PLAIN_FOLDERS]
     date = datetime.fromtimestamp(when, tz=UTC)
     return f"{parts[0] if parts else 'Task clusters'}, {date.day} {date:%B %Y}"
 
@@ -84,8 +80,8 @@ def answer(data: ReportData) -> str | None:
     if gain is None or not {"served", "shared"} <= means.keys():
         return None
     figures = (
-        f"{format_percent(means['served'].mean)} of the test rows are right, {format_percent(means['own'].mean)} "
-        "with each task's own model alone"
+        f"{format_percent(means['served'].mean)} of the test rows are right, "
+        f"{format_percent(means['own'].mean)} with each task's own model alone"
     )
     if not gain.above_zero:
         return f"Sharing {'does harm' if gain.below_zero else 'does not clearly pay'} here: {figures}."
@@ -190,7 +186,8 @@ def describe_payoff(data: ReportData) -> str | None:
         over = Estimate.from_dict(fewshot["over_shared"])
         does = "pay" if fewshot["clusters_help"] else "do not pay"
         sentences.append(
-            f"For new tasks with a handful of examples clusters {does} ({points(over)} over one model of all)."
+            f"For new tasks with a handful of examples clusters {does} ({points(over)} over one model of "
+            "all)."
         )
     return " ".join(sentences) or None
 
@@ -338,7 +335,8 @@ def look_at_harm(data: ReportData, run: Path) -> Iterator[Step]:
     if len(harmed) > len(data.changes) / ONE_IN:
         private = [("--private", one.task) for one in harmed[:MAX_NAMES]]
         yield (
-            "If that is no accident, let it learn alone: fit again in another folder with the task kept private.",
+            "If that is no accident, let it learn alone: fit again in another folder with the task kept "
+            "private.",
             command_line("fit", "TASKS", "--out", "ANOTHER", *private),
         )
 
@@ -349,8 +347,8 @@ def settle_doubts(data: ReportData, measuring: Mapping[str, Any]) -> Iterator[St
         return
     if measuring["n_scores"] is not None:
         yield (
-            f"For surer clusters measure {count(measuring['n_more'], 'more pair')}, in another folder; those of "
-            "this run are among them.",
+            f"For surer clusters measure {count(measuring['n_more'], 'more pair')}, in another folder; "
+            "those of this run are among them.",
             command_line("fit", "TASKS", "--out", "ANOTHER", "--pairs", str(measuring["n_scores"])),
         )
     elif data.clusters_serve:
@@ -369,7 +367,8 @@ def look_closer(data: ReportData, run: Path) -> Iterator[Step]:
     unplaced = [] if data.matrices is None else [n for n in data.matrices.names if data.run.clusters[n] < 0]
     if gains:
         gain, name = max(gains)
-        text = f"See where {short_name(name)} gets its gain from, the greatest of all ({format_points(gain)} points)."
+        greatest = f"the greatest of all ({format_points(gain)} points)"
+        text = f"See where {short_name(name)} gets its gain from, {greatest}."
     elif unplaced:
         name = min(unplaced)
         text = f"See why {short_name(name)} fits no cluster."
@@ -399,8 +398,8 @@ def use_it(data: ReportData, run: Path) -> Iterator[Step]:
 def advise_measuring(data: ReportData) -> dict[str, Any]:
     """Return what to measure next so that clusters are surer.
 
-    A ``sentence``, the number of more pairs (``n_more``) and of scores altogether (``n_scores``, for the option
-    ``--pairs``), or None where none are needed or no number would do, and the ``tasks`` that are unclear.
+    A ``sentence``, the number of more pairs (``n_more``) and of scores altogether (``n_scores``, for the
+    option ``--pairs``), or None where none are needed or no number would do, and the unclear ``tasks``.
     """
     run, matrices = data.run, data.matrices
     found: dict[str, Any] = {"sentence": "", "n_more": None, "n_scores": None, "tasks": []}
@@ -421,8 +420,8 @@ def advise_measuring(data: ReportData) -> dict[str, Any]:
         which += f" {list_names(unclear)} {'has' if len(unclear) == 1 else 'have'} no clear place."
     found["tasks"] = list(dict.fromkeys([*unclear, *few]))[:MAX_TASKS]
     help_otherwise = (
-        "Scores with less chance in them would help: more validation and training rows a task, or another kind "
-        "of score."
+        "Scores with less chance in them would help: more validation and training rows a task, or another "
+        "kind of score."
     )
     if run.verdict["supported"]:
         sentence = "Nothing more needs to be measured: held-out pairs confirm the clusters."
@@ -438,8 +437,8 @@ def advise_measuring(data: ReportData) -> dict[str, Any]:
         return {**found, "sentence": f"{stopped['sentence']} {help_otherwise}{which}"}
     n_more = min(n_measured, n_pairs - n_measured)
     sentence = (
-        f"Measure about {n_more:,} more pairs: {n_measured:,} of {n_pairs:,} are measured, and groups that are "
-        f"weak show only with more of them.{which}"
+        f"Measure about {n_more:,} more pairs: {n_measured:,} of {n_pairs:,} are measured, and groups that "
+        f"are weak show only with more of them.{which}"
     )
     return {**found, "sentence": sentence, "n_more": n_more, "n_scores": 2 * (n_measured + n_more)}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +136,7 @@ def find_words(tasks: TaskSet, members: Mapping[int, Sequence[str]]) -> dict[int
     n_rows = np.array([len(task) for task in sample], dtype=np.float64)
     shares = sparse.csr_array(sparse.diags_array(1 / n_rows) @ counts)
     ends = np.cumsum([0, *(len(own) for own in members.values())])
-    parts = [slice(begin, end) for begin, end in zip(ends, ends[1:], strict=False)]
+    parts = [slice(begin, end) for begin, end in pairwise(ends.tolist())]
     sums = np.array([shares[part].sum(axis=0) for part in parts])  # cluster x word
     sizes = np.diff(ends)
     idf = rarity(sums / sizes[:, None])
@@ -197,7 +198,9 @@ def is_word(token: str) -> bool:
         # The tokenizer leaves the full stop of a sentence at its last word, where another one follows.
         and not token.endswith(".")
         and any(character.isalpha() for character in token)
-        and not any(character.isdigit() or character in "@/\\'’" for character in token)
+        and not any(
+            character.isdigit() or character in "@/\\'\N{RIGHT SINGLE QUOTATION MARK}" for character in token
+        )
         and token.lower() not in STOP_WORDS
     )
 
