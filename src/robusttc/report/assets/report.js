@@ -318,7 +318,9 @@ class Grid {
   frame(zoom = this.zoom) {
     const { rows, columns, names, largest } = this.model;
     const sizeWith = (margin) => Math.min((this.width - margin) / Math.max(rows, columns), largest) * zoom;
-    const room = Math.min(NAMES, this.width * 0.24, names ? names.longest : 0);
+    const whole = Math.min(NAMES, this.width * 0.24, names ? names.longest : 0);
+    // Small cells have small names, which need less room.
+    const room = sizeWith(AXIS + whole) < 11 ? 0.78 * whole : whole;
     const named = names && sizeWith(AXIS + room) >= CELL_WITH_NAME;
     const margin = AXIS + (named ? room : 0);
     return { named, room, left: margin, top: margin, size: sizeWith(margin) };
