@@ -24,9 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from robusttc import formatting
 from robusttc.errors import StoreError, UsageError
 from robusttc.files import write_file
+from robusttc.formatting import (
+    format_bytes,
+    format_duration,
+    format_interval,
+    format_number,
+    format_percent,
+    format_points,
+    format_small,
+)
 from robusttc.progress import Progress
 from robusttc.report.document import KINDS, ReportDocument, make_document
 from robusttc.report.plots import Picture, draw_matrix, find_axis, place_on
@@ -144,19 +152,19 @@ def environment() -> Environment:
         finalize=clean,
     )
     made.filters |= {
-        "bytes": or_nothing(formatting.format_bytes),
-        "count": or_nothing(lambda value: formatting.format_number(value, 0)),
+        "bytes": or_nothing(format_bytes),
+        "count": or_nothing(lambda value: format_number(value, 0)),
         "difference": show_difference,
-        "duration": or_nothing(formatting.format_duration),
+        "duration": or_nothing(format_duration),
         "interval": show_interval,
         "moment": show_moment,
-        "number": or_nothing(formatting.format_number),
-        "percent": or_nothing(formatting.format_percent),
+        "number": or_nothing(format_number),
+        "percent": or_nothing(format_percent),
         "place": place_on,
-        "points": or_nothing(formatting.format_points),
+        "points": or_nothing(format_points),
         "setting": show_setting,
         "short": shorten,
-        "small": or_nothing(formatting.format_small),
+        "small": or_nothing(format_small),
         "typeset": typeset,
     }
     made.globals |= {
@@ -191,14 +199,14 @@ def show_interval(estimate: Values | None, *, signed: bool = False) -> str:
     """Return the 95 % interval of an estimate."""
     if estimate is None:
         return ""
-    return formatting.format_interval(estimate["low"], estimate["high"], signed=signed).replace("-", MINUS)
+    return format_interval(estimate["low"], estimate["high"], signed=signed).replace("-", MINUS)
 
 
 def show_difference(estimate: Values | None) -> str:
     """Return a difference in points with its interval."""
     if estimate is None:
         return NOTHING
-    text = f"{formatting.format_points(estimate['mean'])} {show_interval(estimate, signed=True)}"
+    text = f"{format_points(estimate['mean'])} {show_interval(estimate, signed=True)}"
     return text.rstrip().replace("-", MINUS)
 
 
