@@ -6,6 +6,7 @@ import pytest
 
 from robusttc import make_planted_tasks
 from robusttc.data import Task, TaskSet
+from robusttc.errors import DataError
 from robusttc.report import words
 from robusttc.report.words import describe_clusters
 
@@ -130,7 +131,7 @@ def test_words_are_an_ornament(monkeypatch: pytest.MonkeyPatch) -> None:
     assert words_of(tasks, {0: ["a", "b"]}) == [[]]
 
     def give_up(_: TaskSet) -> object:
-        raise words.DataError("the tokenizer took too long")
+        raise DataError("the tokenizer took too long")
 
     monkeypatch.setattr(words, "count_rows", give_up)
     assert words_of(tasks, {0: ["a"], 1: ["b"]}) == [[], []]

@@ -357,11 +357,11 @@ def find_nearest(matrices: TaskMatrices) -> dict[str, list[tuple[str, float]]]:
     return found
 
 
-def find_typical(matrices: TaskMatrices, number: int, both: sparse.csr_array) -> list[str]:
+def find_typical(matrices: TaskMatrices, number: int) -> list[str]:
     """Return the tasks of a cluster that are most similar to the rest of it, the most typical first."""
     places = np.flatnonzero(matrices.labels == number)
     own = matrices.points[places]
-    among = both[places][:, places]
+    among = matrices.take(places).both_ways
     evidence = np.asarray(among.sum(axis=1)).ravel() / np.maximum(np.diff(among.indptr), 1)
     order = np.argsort(-rank_of(own @ own.mean(axis=0), evidence), kind="stable")
     return [matrices.names[places[place]] for place in order[:N_TYPICAL]]

@@ -232,7 +232,8 @@ def last_moves(run: Run) -> dict[str, dict[str, Any]]:
 
 def describe_history(run: Run) -> list[dict[str, Any]]:
     """Return all versions of the run, each with the tasks that moved."""
-    entries, before = [], {}
+    entries: list[dict[str, Any]] = []
+    before: Mapping[str, int] = {}
     for change in run.history:
         now = run.partition(change.version)
         entries.append(
@@ -256,7 +257,6 @@ def list_clusters(data: ReportData) -> list[dict[str, Any]]:
     members = dict(sorted(data.members().items()))
     described = describe_clusters(run.tasks, members)
     blocks = None if matrices is None else matrices.block_means()
-    both = None if matrices is None else matrices.both_ways
     entries = []
     for number, own in members.items():
         evaluation = Evaluation.of([data.figures[name] for name in own if name in data.figures])
@@ -284,7 +284,7 @@ def list_clusters(data: ReportData) -> list[dict[str, Any]]:
                 entry["within"] = similarity[place]
             if sizes.any():
                 entry["between"] = float(similarity @ sizes / sizes.sum())
-            entry["representatives"] = find_typical(matrices, number, both)
+            entry["representatives"] = find_typical(matrices, number)
         entries.append(entry)
     return entries
 

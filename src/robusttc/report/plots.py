@@ -79,13 +79,16 @@ def draw_matrix(matrix: Matrix) -> Picture:
     >>> picture.png[1:4], picture.low, picture.high, picture.is_symmetric
     (b'PNG', 0.0, 1.0, True)
     """
+    rows: NDArray[Any]
+    columns: NDArray[Any]
     if sparse.issparse(matrix):
         entries = matrix.tocoo()
         is_there = np.isfinite(entries.data)
         rows, columns, values = entries.row[is_there], entries.col[is_there], entries.data[is_there]
     else:
-        rows, columns = np.nonzero(np.isfinite(matrix))
-        values = np.asarray(matrix)[rows, columns]
+        values = np.asarray(matrix)
+        rows, columns = np.nonzero(np.isfinite(values))
+        values = values[rows, columns]
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
     levels = np.zeros(matrix.shape, dtype=np.uint8)
     if len(values):

@@ -125,8 +125,8 @@ def join_all(
                 )
                 serving = serve_added(predictor, added)
                 task, rows = tasks[name], tasks[name].rows("test")
-                inputs, seen = serving.read(name, task.texts_at(rows))
-                predicted = predict_rows(serving, name, inputs, seen)
+                predicted = predict_rows(serving, name, *serving.read(name, task.texts_at(rows)))
+                seen = None
                 if serving.seen is not None and task.may_share:
                     seen = serving.seen.find(name, task.texts_at(rows))
                 figures = judge(task, added.task.cluster, rows, predicted, seen, gain)
