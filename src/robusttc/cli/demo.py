@@ -22,7 +22,7 @@ from robusttc.cli.inspect import show_inspection
 from robusttc.cli.options import SeedOption
 from robusttc.cli.progress import FIT_STAGES, RunStoppedError, show_progress, stop_on_signals
 from robusttc.cli.reading import read_aloud
-from robusttc.cli.report import show_report, write_aloud
+from robusttc.cli.report import show_report, write_page
 from robusttc.cli.run_view import show_clusters, show_doubts, show_means
 from robusttc.data import (
     ReadOptions,
@@ -183,8 +183,10 @@ def adapt_aloud(
 
 def report_aloud(console: Console, place: DemoFolder) -> None:
     """Write the report."""
+    from robusttc.run import open_run
+
     begin_step(console, "5. All of it on one page, to open in a browser", "report", place.run)
-    show_report(write_aloud(place.run, None))
+    show_report(write_page(open_run(place.run), None, None))
 
 
 @dataclass(frozen=True, slots=True)
