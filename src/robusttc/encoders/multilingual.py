@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Encoder
+from robusttc.encoders.base import Encoder, ModelSize
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import find_package_folder, hash_file
 from robusttc.errors import DataError
@@ -55,6 +55,7 @@ class MultilingualEncoder(Encoder):
     """
 
     name = "multilingual"
+    model_size = ModelSize(1.9e6, DIMENSION)
     _options = ()
     cache: VectorCache
 
