@@ -37,7 +37,6 @@ app = typer.Typer(
     name="robusttc",
     help="Cluster, train and serve hundreds or thousands of small text-classification tasks.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
