@@ -430,14 +430,8 @@ def certify(similarity: CompletionResult) -> Certificate:
     if similarity.converged:
         within = f"{similarity.gap:.0e} of its value"
         sentence = f"The completion of the scores is optimal within {within} (certified)."
-    return Certificate(
-        gap=similarity.gap,
-        converged=similarity.converged,
-        regularisation=similarity.regularisation,
-        objective=similarity.objective,
-        rank=similarity.rank,
-        sentence=sentence,
-    )
+    proven = similarity.gap, similarity.converged, similarity.regularisation
+    return Certificate(*proven, similarity.objective, similarity.rank, sentence)
 
 
 def count_clusters(labels: Labels) -> int:
