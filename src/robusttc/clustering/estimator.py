@@ -258,6 +258,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         data, problem, factors = completion.data, completion.problem, completion.factors
         left = data.values - factors.a[data.rows] - factors.b[data.columns]
         first, second, value = pair_means(data.rows, data.columns, left, n)
+        del left  # as large as the scores
         active = np.bincount(first, minlength=n) + np.bincount(second, minlength=n) >= MIN_PAIRS
         best = choose_n_clusters(completion.folds, n, seed)[0] if completion.folds else None
         chosen = n_clusters or best or 1
