@@ -17,6 +17,8 @@ from robusttc.fewshot.adaptation import Adapted
 from robusttc.fewshot.components import Arrays, FittedMetrics, component_from, describe_component
 from robusttc.fewshot.metric import Floats, Metric, SourceRows, sum_rows, unit_rows
 from robusttc.models import (
+    REJECTED,
+    ScopeModel,
     apply_temperature,
     arrays_under,
     check_threshold,
@@ -208,13 +210,24 @@ class FewShotModel:
 
     def score_scope(self, inputs: FrozenInputs) -> NDArray[np.float64]:
         """Return what `scope_score` does, for texts that were read."""
+        return self._find_scope().score(self.examples_.vectors.astype(np.float32), self._directions(inputs))
+
+    def scope_threshold(self, *, rejects: float = REJECTED) -> float:
+        """Return the `scope_score` above which such a share of the task's own new texts is expected.
+
+        The share is that of held-out source tasks, whose support sets have a row a label and twenty more.
+        """
+        with threadpool_limits(1):
+            return self._find_scope().threshold(self.examples_.vectors.astype(np.float32), rejects=rejects)
+
+    def _find_scope(self) -> ScopeModel:
         if self.scope_ is None:
             raise UsageError(
                 "there is no out-of-scope score",
                 expected="at least six source tasks to learn it from",
                 todo="fit on more tasks with two labels of at least two rows each",
             )
-        return self.scope_.score(self.examples_.vectors.astype(np.float32), self._directions(inputs))
+        return self.scope_
 
     def predict_with_scope(self, texts: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return what `predict_proba` and `scope_score` return, None for the latter where it is not known.

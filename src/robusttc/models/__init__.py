@@ -51,6 +51,7 @@ from robusttc.models.model_files import (
 )
 from robusttc.models.optimiser import Adam
 from robusttc.models.out_of_scope import (
+    REJECTED,
     N_NEIGHBOURS,
     ScopeExample,
     ScopeModel,
@@ -95,6 +96,7 @@ __all__ = [
     "NEVER",
     "N_NEIGHBOURS",
     "REFIT_SPLITS",
+    "REJECTED",
     "Activation",
     "Adam",
     "Batch",

@@ -18,6 +18,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
 from robusttc.models import (
     REFIT_SPLITS,
+    REJECTED,
     Clusters,
     Refit,
     TrainingJobs,
@@ -342,6 +343,11 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         predictor = self._predictor()
         with threadpool_limits(1):
             return predictor.scope_score(task_name, predictor.read(task_name, texts)[0])
+
+    def scope_threshold(self, task_name: str, *, rejects: float = REJECTED) -> float:
+        """Return the `scope_score` above which such a share of the task's own new texts is expected."""
+        with threadpool_limits(1):
+            return self._predictor().scope_threshold(task_name, rejects=rejects)
 
     def predict_with_scope(
         self, task_name: str, texts: Any

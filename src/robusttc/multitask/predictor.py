@@ -241,6 +241,13 @@ class Predictor:
 
     def scope_score(self, name: str, inputs: FrozenInputs) -> Probabilities:
         """Return for every item how likely it is to belong to none of the task's labels."""
+        return self._find_scope(name).score(self.references[name], self.represent(name, inputs))
+
+    def scope_threshold(self, name: str, *, rejects: float) -> float:
+        """Return the score above which such a share of the task's own texts is expected."""
+        return self._find_scope(name).threshold(self.references[name], rejects=rejects)
+
+    def _find_scope(self, name: str) -> ScopeModel:
         self.find(name)
         if self.scope is None:
             raise UsageError(
@@ -248,7 +255,7 @@ class Predictor:
                 expected="at least two tasks that may share and have held-out rows",
                 todo="give the tasks more rows a label, or rows in the split 'valid', and fit again",
             )
-        return self.scope.score(self.references[name], self.represent(name, inputs))
+        return self.scope
 
     def without(self, names: Iterable[str]) -> Predictor:
         """Return the same models without the parts that are some tasks' own."""
