@@ -63,6 +63,7 @@ from robusttc.models import (
     TrustReport,
     Verdict,
     carries_words,
+    describe_parameters,
     find_temperature,
     fine_tune_on_tasks,
     fit_scope,
@@ -70,6 +71,7 @@ from robusttc.models import (
     measure_trust,
     name_as_text,
     read_model_folder,
+    rebuild_parameters,
     rebuilding,
     write_model_folder,
 )
@@ -410,7 +412,9 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         StoreError
             If it is damaged, or of another learner.
         """
-        return FewShotModel.from_description(values, arrays, self._fitted())
+        metrics = self._fitted()
+        with rebuilding(f"few-shot model of {values.get('name')}", todo="adapt to the task again"):
+            return FewShotModel.from_description(values, arrays, metrics)
 
     def trust_report(self) -> TrustReport:
         """Return how far probabilities can be trusted, by held-out source tasks."""
@@ -442,7 +446,7 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         """Write what was learned from the sources to a folder; see `load`."""
         metrics, arrays = self._fitted().describe()
         values = {
-            "parameters": self._saved_parameters(),
+            "parameters": describe_parameters(self, self.seed_),
             "metrics": metrics,
             "clusters": [[number, list(names)] for number, names in self.clusters_.items()],
             "source_names": list(self.source_names_),
@@ -452,16 +456,6 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         }
         arrays |= {"means": self.label_means_.means, "n_labels": self.label_means_.n_labels}
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """Return the parameters as JSON has them; an encoder that is an object is that of the file."""
-        found: dict[str, Any] = self.get_params(deep=False)
-        for name in ("vectors", "model"):
-            found[name] = None if found[name] is None else str(found[name])
-        found["encoder"] = self.encoder if isinstance(self.encoder, str) else None
-        found["random_state"] = self.seed_
-        found["settings"] = None if self.settings is None else dataclasses.asdict(self.settings)
-        return found
 
     @classmethod
     def load(cls, folder: str | PathLike[str], *, device: str = "cpu") -> ClusterFewShot:
@@ -480,12 +474,10 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
     def _from_file(cls, values: dict[str, Any], arrays: dict[str, Any], device: str) -> ClusterFewShot:
         """Rebuild an estimator from its file."""
         metrics = FittedMetrics.from_description(values["metrics"], arrays, device=device)
-        parameters, reader = {**values["parameters"], "device": device}, metrics.reader
-        if parameters["encoder"] is None:
-            is_pair = parameters["tune"] is not None and isinstance(reader, PairedEncoder)
-            parameters["encoder"] = reader.first if is_pair else reader  # type: ignore[union-attr]
-        if parameters["settings"] is not None:
-            parameters["settings"] = settings_from(parameters["settings"])
+        reader = metrics.reader
+        parameters = rebuild_parameters(
+            values["parameters"], reader=reader, device=device, settings=settings_from
+        )
         loaded = cls(**parameters)
         loaded.settings_, loaded.seed_ = metrics.settings, metrics.seed
         loaded.encoder_ = reader  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.encoders import FrozenInputs
-from robusttc.errors import RobustTCError, StoreError, UsageError, quote
+from robusttc.errors import StoreError, UsageError, quote
 from robusttc.fewshot.adaptation import Adapted
 from robusttc.fewshot.components import Arrays, FittedMetrics, component_from, describe_component
 from robusttc.fewshot.metric import Floats, Metric, SourceRows, sum_rows, unit_rows
@@ -25,6 +25,7 @@ from robusttc.models import (
     multiply_rows,
     pick_labels,
     read_model_folder,
+    rebuilding,
     write_model_folder,
 )
 
@@ -305,40 +306,35 @@ class FewShotModel:
         StoreError
             If it is damaged, or of another learner.
         """
-        try:
-            if values["learner"] != metrics.fingerprint:
-                raise StoreError(
-                    "the few-shot model belongs to another learner",
-                    where=f"task {quote(values['name'])}",
-                    todo="adapt to the task again",
-                )
-            components = tuple(
-                metrics.pools[one]
-                if isinstance(one, str)
-                else component_from(one, arrays_under(arrays, f"component {place}/"), metrics.metrics)
-                for place, one in enumerate(values["components"])
+        if values["learner"] != metrics.fingerprint:
+            raise StoreError(
+                "the few-shot model belongs to another learner",
+                where=f"task {quote(values['name'])}",
+                todo="adapt to the task again",
             )
-            adapted = Adapted(
-                components,
-                tuple(float(share) for share in values["shares"]),
-                {int(number): float(weight) for number, weight in values["weights"]},
-                from_json(values["support_accuracy"]),
-                from_json(values["best_accuracy"]),
-                bool(values["out_of_cluster"]),
-            )
-            return cls(
-                values["name"],
-                tuple(values["label_names"]),
-                adapted,
-                metrics=metrics,
-                examples=Examples(tuple(values["texts"]), arrays["codes"], arrays["vectors"]),
-                temperature=float(values["temperature"]),
-                nearest_tasks=tuple((str(name), float(value)) for name, value in values["nearest_tasks"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, RobustTCError):
-                raise
-            raise StoreError("the few-shot model is damaged", got=quote(error)) from error
+        components = tuple(
+            metrics.pools[one]
+            if isinstance(one, str)
+            else component_from(one, arrays_under(arrays, f"component {place}/"), metrics.metrics)
+            for place, one in enumerate(values["components"])
+        )
+        adapted = Adapted(
+            components,
+            tuple(float(share) for share in values["shares"]),
+            {int(number): float(weight) for number, weight in values["weights"]},
+            from_json(values["support_accuracy"]),
+            from_json(values["best_accuracy"]),
+            bool(values["out_of_cluster"]),
+        )
+        return cls(
+            values["name"],
+            tuple(values["label_names"]),
+            adapted,
+            metrics=metrics,
+            examples=Examples(tuple(values["texts"]), arrays["codes"], arrays["vectors"]),
+            temperature=float(values["temperature"]),
+            nearest_tasks=tuple((str(name), float(value)) for name, value in values["nearest_tasks"]),
+        )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the model to a folder, with the metrics that it uses; see `load`.
@@ -369,14 +365,10 @@ class FewShotModel:
             If something is missing, damaged, or from a later version.
         """
         values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
-        try:
+        with rebuilding(folder, todo="adapt to the task again"):
             learned = arrays_under(arrays, "learner/")
             metrics = FittedMetrics.from_description(values["learner"], learned, device=device)
             return cls.from_description(values["model"], arrays, metrics)
-        except (KeyError, TypeError, ValueError, AttributeError, RobustTCError) as error:
-            raise StoreError(
-                "the saved few-shot model is damaged", where=quote(str(folder)), got=quote(str(error))
-            ) from error
 
     def __repr__(self) -> str:
         return f"FewShotModel({self.name!r}, {len(self.label_names):,} labels)"

@@ -220,7 +220,11 @@ def minimise(
     sizes = np.square(features).sum(axis=0)
     # A feature that is much smaller than others would be lost in the inner products of rows.
     is_even = sizes.max() <= LARGEST_RATIO * sizes[sizes > 0].min(initial=np.inf)
-    space = (GramCoordinates if n < width and is_even else FeatureCoordinates)(features, curvature * costs, product_type)
+    space: FeatureCoordinates | GramCoordinates
+    if n < width and is_even:
+        space = GramCoordinates(features, curvature * costs)
+    else:
+        space = FeatureCoordinates(features, curvature * costs, product_type)
     objective = Objective(codes, costs)
     point = space.zeros(n_labels)
     if offset is None:
@@ -307,7 +311,7 @@ class FeatureCoordinates:
 class GramCoordinates:
     """Weights as multiples of rows; the same steps as with `FeatureCoordinates`, up to rounding."""
 
-    def __init__(self, features: Doubles, costs: Doubles, product_type: np.dtype[Any]) -> None:
+    def __init__(self, features: Doubles, costs: Doubles) -> None:
         self.rows, self.gram = features, features @ features.T
         # As if each row had a small feature of its own: multiples that make no difference cannot grow.
         self.gram += np.diag(np.full(len(costs), ROW_FEATURE * float(np.trace(self.gram)) / len(costs)))

@@ -30,6 +30,7 @@ from robusttc.models import (
     read_model_folder,
     rebuilding,
     split_arrays,
+    to_half,
     write_model_folder,
 )
 from robusttc.multitask.blending import CLUSTER_ONLY, COMPONENTS, OWN_ONLY, BlendWeights, blend_rows
@@ -44,7 +45,7 @@ from robusttc.multitask.predictor import (
     own_probabilities,
 )
 from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.multitask.training import draw_references
+from robusttc.multitask.training import draw_references, to_reference
 from robusttc.multitask.validation import deal_folds
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, mean_interval
@@ -232,11 +233,11 @@ def fit_heads(
     head_c = settings.head_c or settings.own_c
     weight, bias = converge_head(representation, task, head_c)
     if settings.head_c == 0:
-        return {"weight": weight, "bias": bias}
-    found = {"converged weight": weight, "converged bias": bias}
+        return {"weight": to_half(weight), "bias": bias}
+    found = {"converged weight": to_half(weight), "converged bias": bias}
     if settings.share_labels and near is not None:
         weight, bias = converge_head(representation, task, head_c, near=near)
-    return {"weight": weight, "bias": bias, **found}
+    return {"weight": to_half(weight), "bias": bias, **found}
 
 
 def namesakes_of(
@@ -249,7 +250,8 @@ def namesakes_of(
     weight, bias = np.zeros((len(task.label_names), model.weight.shape[1])), np.zeros(len(task.label_names))
     for place, label in enumerate(task.label_names):
         if found := places.get(label_key(label)):
-            weight[place], bias[place] = model.weight[found].mean(axis=0), model.bias[found].mean()
+            weight[place] = model.weight[found].mean(axis=0, dtype=np.float64)
+            bias[place] = model.bias[found].mean()
     return (weight.T, bias) if weight.any() else None
 
 
@@ -299,7 +301,7 @@ def finish_task(
     served = ServedTask(name, task.label_names, shares, new.cluster, task.may_share, weights, scale)
     added = AddedTask(served, own_from(content["own"]), heads, new.words)
     references = new.inputs.take(draw_references(name, rows.items, seed))
-    reference = np.ascontiguousarray(serve_added(predictor, added).represent(name, references))
+    reference = to_reference(serve_added(predictor, added).represent(name, references))
     return dataclasses.replace(added, reference=reference), gain
 
 

@@ -22,6 +22,7 @@ from robusttc.models import (
     fit_softmax,
     layer_from_parameters,
     multiply_rows,
+    to_half,
     train_model,
 )
 from robusttc.multitask.blending import COMPONENTS, OWN_ONLY, BlendWeights, SeenTexts, blend_rows
@@ -44,7 +45,7 @@ class LinearModel:
     """
 
     def __init__(self, weight: NDArray[Any], bias: NDArray[Any]) -> None:
-        self.weight = np.ascontiguousarray(weight, dtype=np.float32)
+        self.weight = np.ascontiguousarray(to_half(weight))
         self.bias = np.ascontiguousarray(bias, dtype=np.float32)
 
     def probabilities(self, inputs: FrozenInputs) -> Probabilities:

@@ -35,6 +35,7 @@ class MultiTaskSettings(Settings):
 
     # The layer, as in `robusttc.models.TrainingSettings`.
     width: int = 256
+    cluster_width: int = 256
     window: int = 5
     embeddings: Embeddings = "pretrained"
     activation: Activation = "residual"
@@ -64,6 +65,7 @@ class MultiTaskSettings(Settings):
     # That of a second set of classifiers, class-balanced and fitted to convergence on the trained layer;
     # probabilities are the mean of both. 0 leaves them out.
     head_c: float = 3.0
+    cluster_head_c: float = 3.0
 
     def __post_init__(self) -> None:
         self._check(CONSTRAINTS)
