@@ -73,6 +73,8 @@ def to_half(weight: NDArray[np.floating]) -> NDArray[np.floating]:
     >>> to_half(np.array([0.1, -3.0], np.float32)).dtype, to_half(np.array([1e7, 3.0], np.float32)).dtype
     (dtype('float16'), dtype('float32'))
     """
+    if weight.dtype == np.float16:
+        return weight
     with np.errstate(over="ignore"):
         half = weight.astype(np.float16)
     error = np.abs(half.astype(np.float32) - weight).max(initial=0.0)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import softmax
 
 from robusttc.errors import DataError, UsageError, quote
@@ -48,7 +48,8 @@ MEMORY = 10
 # The Newton decrement is an estimate of the excess, and a low one where the curvature is not yet known well.
 SAFETY = 0.03
 MAX_TRIALS = 12  # of a step length
-LARGEST_RATIO = 1e8  # of the sums of squares of two features, for inner products of rows
+LEAST_DIAGONAL = 1e-13  # to the trace of what it is added to
+LARGEST_SIZE = 1e8  # of the square of a row, to what the penalty sets against it, for inner products
 ROW_FEATURE = 1e-12  # the square of a feature that is a row's own, to that of all others
 SHORTENING = 0.3
 # The first step length is accepted if the slope has fallen to this share; else one Newton step corrects it.
@@ -217,11 +218,10 @@ def minimise(
     shares = np.bincount(codes, weights=costs, minlength=n_labels) / costs.sum()
     curvature = 0.5 * float(np.mean(shares * (1 - shares)))
     n, width = features.shape
-    sizes = np.square(features).sum(axis=0)
-    # A feature that is much smaller than others would be lost in the inner products of rows.
-    is_even = sizes.max() <= LARGEST_RATIO * sizes[sizes > 0].min(initial=np.inf)
+    # Where features are so large that the penalty hardly counts, small ones would be lost in inner products.
+    size = curvature * float(costs.max()) * float(np.square(features).sum()) / n
     space: FeatureCoordinates | GramCoordinates
-    if n < width and is_even:
+    if n < width and size <= LARGEST_SIZE:
         space = GramCoordinates(features, curvature * costs)
     else:
         space = FeatureCoordinates(features, curvature * costs, product_type)
@@ -254,10 +254,11 @@ def minimise(
         before, uphill_before = gradient, uphill
         gradient = space.gradient(point, objective.residuals(probabilities))
         uphill = space.precondition(gradient)
-        update = Update(step, gradient - before, uphill - uphill_before)
-        if update.product <= 0:
+        difference = gradient - before
+        product = pair(step, difference)
+        if product <= 0:
             break  # at the end of the precision a step does not change the gradient any more
-        memory = [*memory[1 - MEMORY :], update]
+        memory = [*memory[1 - MEMORY :], Update(step, difference, uphill - uphill_before, product)]
     return space.weight(point), point[0, -1], n_steps, converged
 
 
@@ -282,7 +283,7 @@ class FeatureCoordinates:
         self.rows = features.astype(product_type)
         self.bias_curvature = costs.sum()
         weighted = features * np.sqrt(costs)[:, None]
-        self.factor = factor_safely(weighted.T @ weighted, np.ones(features.shape[1]))[0]
+        self.inverse, _ = invert_safely(weighted.T @ weighted, np.ones(features.shape[1]))
 
     def zeros(self, n_labels: int) -> Doubles:
         """Return the vector of zeros."""
@@ -295,8 +296,7 @@ class FeatureCoordinates:
 
     def precondition(self, gradient: Doubles) -> Doubles:
         """Multiply a gradient by M^-1."""
-        weight = cho_solve(self.factor, gradient[:-1], check_finite=False)
-        return np.vstack([weight, gradient[-1] / self.bias_curvature])[None]
+        return np.vstack([self.inverse @ gradient[:-1], gradient[-1] / self.bias_curvature])[None]
 
     def logits(self, vector: Doubles) -> Doubles:
         """Return the logits of all rows."""
@@ -316,7 +316,7 @@ class GramCoordinates:
         # As if each row had a small feature of its own: multiples that make no difference cannot grow.
         self.gram += np.diag(np.full(len(costs), ROW_FEATURE * float(np.trace(self.gram)) / len(costs)))
         self.bias_curvature = costs.sum()
-        self.factor, self.inverse_costs = factor_safely(self.gram, 1 / costs)
+        self.inverse, self.inverse_costs = invert_safely(self.gram, 1 / costs)
 
     def zeros(self, n_labels: int) -> Doubles:
         """Return the vector of zeros."""
@@ -328,9 +328,7 @@ class GramCoordinates:
 
     def precondition(self, gradient: Doubles) -> Doubles:
         """Multiply a gradient by M^-1."""
-        multiples = cho_solve(
-            self.factor, self.inverse_costs[:, None] * gradient[:-1], overwrite_b=True, check_finite=False
-        )
+        multiples = self.inverse @ (self.inverse_costs[:, None] * gradient[:-1])
         bias = gradient[-1] / self.bias_curvature
         return np.stack([np.vstack([multiples, bias]), np.vstack([self.gram @ multiples, bias])])
 
@@ -343,14 +341,16 @@ class GramCoordinates:
         return np.asarray(self.rows.T @ vector[0, :-1])
 
 
-def factor_safely(matrix: Doubles, diagonal: Doubles) -> tuple[tuple[Doubles, bool], Doubles]:
-    """Return the Cholesky factor of a matrix plus a diagonal, and the diagonal that was added.
+def invert_safely(matrix: Doubles, diagonal: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the inverse of a matrix plus a diagonal, and the diagonal that was added.
 
-    One below rounding of the matrix is raised: that makes steps shorter, and moves no minimum.
+    A diagonal below rounding of the matrix is raised: that makes steps shorter, and moves no minimum.
     """
-    least = 1e-13 * float(np.trace(matrix))
-    diagonal = np.maximum(diagonal, least)
-    return cho_factor(matrix + np.diag(diagonal), lower=True, overwrite_a=True, check_finite=False), diagonal
+    diagonal = np.maximum(diagonal, LEAST_DIAGONAL * float(np.trace(matrix)))
+    factor, _ = dpotrf(matrix + np.diag(diagonal), lower=1, overwrite_a=1)
+    lower, _ = dpotri(factor, lower=1, overwrite_c=1)
+    lower = np.tril(lower)
+    return lower + np.tril(lower, -1).T, diagonal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -360,11 +360,7 @@ class Update:
     step: Doubles
     difference: Doubles
     uphill: Doubles
-
-    @property
-    def product(self) -> float:
-        """The inner product of step and change."""
-        return pair(self.step, self.difference)
+    product: float  # of the step and the change
 
 
 def apply_inverse_curvature(gradient: Doubles, uphill: Doubles, memory: list[Update]) -> Doubles:

@@ -240,7 +240,7 @@ def train_request(inputs: JobInputs, request: Request) -> Result:
         model = train_jointly(
             split.inputs,
             [split.rows[name] for name in request.names],
-            settings=inputs.settings.replace(width=inputs.settings.cluster_width, head_c=inputs.settings.cluster_head_c) if request.kind == "cluster" else inputs.settings,
+            settings=inputs.settings.of_cluster() if request.kind == "cluster" else inputs.settings,
             generator=numpy_generator(seed, f"{stage}, copy 0", request.names),
             stop_early=inputs.stop_early,
         )
