@@ -43,7 +43,6 @@ from robusttc.models.layers import (
     to_half,
 )
 from robusttc.models.model_files import (
-    arrays_under,
     describe_parameters,
     join_arrays,
     read_model_folder,
@@ -124,7 +123,6 @@ __all__ = [
     "Verdict",
     "add_converged_head",
     "apply_temperature",
-    "arrays_under",
     "auroc",
     "blend",
     "carries_words",

@@ -334,11 +334,6 @@ def join_arrays(values: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     return {key: join_arrays(one, arrays) for key, one in values.items()}
 
 
-def arrays_under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 def describe_parameters(estimator: BaseEstimator, seed: int) -> dict[str, Any]:
     """Return the parameters of a fitted learner as JSON has them; an encoder that is an object is None."""
     found: dict[str, Any] = estimator.get_params(deep=False)
