@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"errors"},
     {"crash_points", "formatting", "params", "progress", "random"},
     {"files", "stats"},
+    {"sqlite"},
     {"jobs"},
     {"data"},
     {"encoders"},

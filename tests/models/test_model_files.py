@@ -261,11 +261,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_inside_are_refused(tmp_path: Path, name: str) -> None:
+def test_links_inside_lead_to_plain_files_with_the_same_content(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model"
     write(folder)
+    before = read(folder)[0]
     (folder / name).rename(tmp_path / name)
     (folder / name).symlink_to(tmp_path / name)
+    assert read(folder)[0] == before
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-1] + b"?")
+    with pytest.raises(StoreError, match="damaged"):
+        read(folder)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
     with pytest.raises(StoreError, match=f"{name}.*not a plain file"):
         read(folder)
 

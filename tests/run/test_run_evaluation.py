@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from robusttc.run.evaluation import Evaluation, TaskFigures
+from robusttc.data import Task
+from robusttc.run.evaluation import Evaluation, TaskFigures, judge
 from robusttc.stats import Estimate, mean_interval, share_interval
 
 
@@ -76,3 +77,36 @@ def test_the_document_is_json_and_comes_back() -> None:
     assert again.tasks == evaluation.tasks
     assert dict(again.means) == dict(evaluation.means)
     assert [task["state"] for task in document["tasks"]] == ["gains", "no difference"]
+
+
+def judge_by_hand(seen: np.ndarray | None = None) -> TaskFigures:
+    """Six test rows: what serves is right on four of them, the own model on two."""
+    task = Task("a", [f"text {row}" for row in range(8)], list("xyxxxyyz"), ["train"] * 2 + ["test"] * 6)
+    x, y, _ = (task.label_names.index(label) for label in "xyz")
+    served, own = [x, x, y, y, y, y], [x, y, y, y, x, x]
+    predicted = {"served": np.array(served, np.int32), "own": np.array(own, np.int32)}
+    return judge(task, 3, task.rows("test"), predicted, seen)
+
+
+def test_novel_texts_and_those_seen_elsewhere_are_told_apart() -> None:
+    found = judge_by_hand(np.array([True, False, False, False, True, False]))
+    assert found.served == share_interval(4, 6)
+    assert (found.novel["served"], found.novel["own"]) == (share_interval(2, 4), share_interval(1, 4))
+    assert (found.seen["served"], found.seen["own"]) == (share_interval(2, 2), share_interval(1, 2))
+    assert found.novel["gain"].mean == 0.25
+    alone = judge_by_hand()
+    assert alone.seen == {}
+    assert alone.novel["served"] == share_interval(4, 6)
+    means = Evaluation.of([figures("b", 20, 30, shared=None)] * 2 + [found])
+    assert means.novel == {}, "a share of four rows says nothing"
+
+
+def test_macro_f1_and_confusions_are_those_of_the_rows() -> None:
+    found = judge_by_hand()
+    # x: 2 right of 3, 2 predicted; y: 2 of 2, 4 predicted; z: none of 1.
+    assert found.macro_f1["served"] == pytest.approx((2 * 2 / 5 + 2 * 2 / 6 + 0) / 3)
+    assert found.confusion == (("x", "y", 1, 3), ("z", "y", 1, 1))
+    document = json.loads(json.dumps(Evaluation.of([found]).to_dict(), allow_nan=False))
+    again = Evaluation.from_dict(document)
+    assert again.tasks == (found,)
+    assert again.macro_f1["served"].mean == found.macro_f1["served"]

@@ -134,7 +134,7 @@ def read_model_folder(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read a model that `write_model_folder` wrote; everything is checked before anything is given.
 
-    A StoreError if the folder or a file is missing, damaged, a link, of another kind or of a newer `version`.
+    A StoreError if the folder or a file is missing, damaged, of another kind or of a newer `version`.
     """
     place = Path(os.path.realpath(folder))
     for attempt in range(ATTEMPTS):
@@ -224,9 +224,9 @@ def check_manifest(path: Path, kind: str, version: int) -> dict[str, Any]:
 
 
 def read_regular(path: Path, limit: int | None, *, size: int | None = None) -> bytes:
-    """Read a file that is neither a link nor too large nor of another size than it should have."""
+    """Read a plain file, or the one that a link leads to; refuse a large one or one of another size."""
     try:
-        found = path.lstat()
+        found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise_damaged(path, "it is not a plain file")
         if size is not None and found.st_size != size:

@@ -24,7 +24,7 @@ from robusttc.multitask.new_tasks import (
 from robusttc.multitask.predictor import Predictor, SingleTaskModel, fit_own, uniform_model
 from robusttc.multitask.settings import PAPER, MultiTaskSettings, default_settings
 from robusttc.multitask.training import TrainingData, check_learnable, clusters_to_train, prepare_tasks
-from robusttc.multitask.validation import HeldOutRows, assess_multitask, deal_folds, find_right
+from robusttc.multitask.validation import HeldOutRows, assess_multitask, deal_folds, predict_rows
 
 __all__ = [
     "ADD_STAGE",
@@ -50,13 +50,13 @@ __all__ = [
     "clusters_to_train",
     "deal_folds",
     "default_settings",
-    "find_right",
     "find_sources",
     "finish_task",
     "fit_own",
     "judge_sharing",
     "lay_out_task",
     "load_added",
+    "predict_rows",
     "prepare_tasks",
     "save_added",
     "serve_added",

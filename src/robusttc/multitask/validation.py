@@ -137,11 +137,15 @@ def make_folds(tasks: TaskSet, *, n_folds: int | None, splits: Sequence[str], se
 class HeldOutRows:
     """Which held-out rows of a task are predicted `right` by ``own``, ``shared``, ``cluster`` and ``served``.
 
-    Without clusters, ``cluster`` is not there; a private task has ``own`` and ``served`` only.
+    Without clusters, ``cluster`` is not there; a private task has ``own`` and ``served`` only. Of test rows
+    the label codes that each predicts are kept too, and which texts are `seen` in the training of another
+    task (None for a private task).
     """
 
     rows: NDArray[np.intp]
     right: Mapping[str, NDArray[np.bool_]]
+    predicted: Mapping[str, NDArray[np.int32]] = field(default_factory=dict)
+    seen: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,31 +398,28 @@ def find_scope_examples(
 
 
 def evaluate_rows(predictor: Predictor, data: TrainingData, split: str) -> dict[str, HeldOutRows]:
-    """Return which rows of a split each model of every task predicts right."""
+    """Return what each model of every task predicts for the rows of a split, and which of them are right."""
     found = {}
     for task in data.tasks:
         rows = task.rows(split)
-        inputs, seen = data.take(task.name, rows), data.find_seen(task.name, rows)
-        found[task.name] = HeldOutRows(rows, find_right(predictor, task, rows, inputs, seen))
+        seen = data.find_seen(task.name, rows)
+        predicted = predict_rows(predictor, task.name, data.take(task.name, rows), seen)
+        right = {kind: codes == task.label_codes[rows] for kind, codes in predicted.items()}
+        found[task.name] = HeldOutRows(rows, right, predicted, seen)
     return found
 
 
-def find_right(
-    predictor: Predictor,
-    task: Task,
-    rows: NDArray[np.intp],
-    inputs: FrozenInputs,
-    seen: NDArray[np.bool_] | None,
-) -> dict[str, NDArray[np.bool_]]:
-    """Return which rows ``own``, ``shared`` and ``cluster`` model and what is ``served`` predict right.
+def predict_rows(
+    predictor: Predictor, name: str, inputs: FrozenInputs, seen: NDArray[np.bool_] | None
+) -> dict[str, NDArray[np.int32]]:
+    """Return the label codes that ``own``, ``shared`` and ``cluster`` model and what is ``served`` predict.
 
     A model that stands in for one that could not be trained, with all labels alike, is left out.
     """
-    codes = task.label_codes[rows]
-    tables = {kind: predictor.component(kind, task.name, inputs) for kind in COMPONENTS[:3]}
+    tables = {kind: predictor.component(kind, name, inputs) for kind in COMPONENTS[:3]}
     known = {kind: table for kind, table in tables.items() if table is not None and not is_uniform(table)}
-    known["served"] = predictor.raw_probabilities(task.name, inputs, seen)
-    return {kind: table.argmax(axis=1) == codes for kind, table in known.items()}
+    known["served"] = predictor.raw_probabilities(name, inputs, seen)
+    return {kind: table.argmax(axis=1).astype(np.int32) for kind, table in known.items()}
 
 
 def is_uniform(table: NDArray[np.float64]) -> bool:

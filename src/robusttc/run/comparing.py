@@ -11,7 +11,7 @@ from robusttc.errors import DoubtWarning, WorkError
 from robusttc.jobs import Runner
 from robusttc.multitask import ClusterMultiTask, clusters_to_train
 from robusttc.progress import Progress, report
-from robusttc.run.evaluation import Evaluation, Hits, judge
+from robusttc.run.evaluation import Codes, Evaluation, judge, paired_gain
 
 __all__ = ["Make", "compare_models"]
 
@@ -50,14 +50,14 @@ def compare_models(
         Called with the progress of training.
     """
     shared = runner.with_prefix(name, cost_stage=STAGE)
-    right: dict[str, dict[str, Hits]] = {
-        task: dict(held.right) for task, held in estimator.evaluation_.items()
+    predicted: dict[str, dict[str, Codes]] = {
+        task: dict(held.predicted) for task, held in estimator.evaluation_.items()
     }
 
     def compare_with(
         kind: str, of: str, key: str, clusters: Mapping[str, int] | None, policy: Literal["always"] | None
     ) -> None:
-        """Train other models, and take what their component `of` predicts right as that of a `kind`."""
+        """Train other models, and take what their component `of` predicts as that of a `kind`."""
         # Under another name, unless it is the very computation of the stage multitask.
         own = runner.with_prefix(f"{name}/{key}", stage=STAGE) if key else shared
         try:
@@ -67,12 +67,12 @@ def compare_models(
             warnings.warn(f"{kind} models cannot be compared with: {error}", DoubtWarning, stacklevel=2)
             return
         for task, held in other.evaluation_.items():
-            if of in held.right:
-                right[task][kind] = held.right[of]
+            if of in held.predicted:
+                predicted[task][kind] = held.predicted[of]
 
     if estimator.strategy == "paper":
-        for hits in right.values():
-            hits.pop("own", None)
+        for codes in predicted.values():
+            codes.pop("own", None)
         compare_with("own", "own", "alone", dict.fromkeys(tasks.names, -1), None)
         compare_with("shared", "cluster", "together", None, None)
     elif (
@@ -81,8 +81,11 @@ def compare_models(
         and clusters_to_train({task: labels[task] for task in tasks.shareable().names})
     ):
         compare_with("cluster", "cluster", "", labels, "always")
-    report(progress, STAGE, len(right), len(right), "tasks")
-    found = estimator.predictor_.tasks
-    return Evaluation.of(
-        [judge(task, found[task].cluster, len(hits["served"]), hits) for task, hits in right.items()]
-    )
+    report(progress, STAGE, len(predicted), len(predicted), "tasks")
+    figures = []
+    for task, codes in predicted.items():
+        cluster, test = estimator.predictor_.tasks[task].cluster, estimator.evaluation_[task]
+        held_out = estimator.held_out_.get(task)
+        gain = None if held_out is None else paired_gain(held_out.right)
+        figures.append(judge(tasks[task], cluster, test.rows, codes, test.seen, gain))
+    return Evaluation.of(figures)

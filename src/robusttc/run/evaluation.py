@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robusttc.data import Task
 from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval
 
 __all__ = ["KINDS", "Evaluation", "TaskFigures", "judge"]
 
 # The models that are told apart, each compared with the first.
 KINDS = ("own", "shared", "cluster", "served")
+# Test rows apart: texts that no other task learned from, and those that another did.
+PARTS = ("novel", "seen")
 Hits = NDArray[np.bool_]
+Codes = NDArray[np.int32]
+Rows = NDArray[np.intp]
+# The label, what is predicted in its place, how often, and how many test rows have the label.
+Confusion = tuple[str, str, int, int]
+MAX_CONFUSIONS = 12
+MIN_PART_ROWS = 5
+OF_ALL = ("means", "gains", "macro_f1", "novel", "seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,16 @@ class TaskFigures:
     gain
         The mean over rows of what serves less the own model, with the interval of the paired difference;
         None without test rows.
+    macro_f1
+        The mean F1 over the labels of the test rows, of each kind of model that the task has.
+    novel, seen
+        The same shares (and ``gain``) of the rows whose text is not in the training of any other task, and of
+        those whose text is; case and punctuation do not count. Empty without such rows.
+    held_out_gain
+        What serves less the own model on training rows that were held out; None where there are none.
+    confusion
+        Which labels what serves takes for others, the most frequent first: label, predicted label, number of
+        such rows, number of rows of the label.
     """
 
     task: str
@@ -44,6 +64,11 @@ class TaskFigures:
     cluster: Estimate | None
     served: Estimate | None
     gain: Estimate | None
+    held_out_gain: Estimate | None = None
+    macro_f1: Mapping[str, float] = field(default_factory=dict)
+    novel: Mapping[str, Estimate] = field(default_factory=dict)
+    seen: Mapping[str, Estimate] = field(default_factory=dict)
+    confusion: tuple[Confusion, ...] = ()
 
     @property
     def state(self) -> str:
@@ -54,20 +79,30 @@ class TaskFigures:
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as values for JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
         plain = {
             name: value.to_dict() if isinstance(value, Estimate) else value for name, value in values.items()
         }
-        return {**plain, "state": self.state}
+        parts = {part: estimates_to_dict(plain[part]) for part in PARTS}
+        listed = {"macro_f1": dict(self.macro_f1), "confusion": [list(entry) for entry in self.confusion]}
+        return {**plain, **parts, **listed, "state": self.state}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TaskFigures:
         """Make it from what `to_dict` gave."""
         estimates = {
             name: None if values[name] is None else Estimate.from_dict(values[name])
-            for name in (*KINDS, "gain")
+            for name in (*KINDS, "gain", "held_out_gain")
         }
-        return cls(str(values["task"]), int(values["group"]), int(values["n_rows"]), **estimates)
+        return cls(
+            str(values["task"]),
+            int(values["group"]),
+            int(values["n_rows"]),
+            **estimates,
+            macro_f1=dict(values["macro_f1"]),
+            **{part: estimates_from_dict(values[part]) for part in PARTS},
+            confusion=tuple((str(a), str(b), int(n), int(of)) for a, b, n, of in values["confusion"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +117,19 @@ class Evaluation:
         The mean accuracy over tasks of each kind of model, over the tasks that have all kinds.
     gains
         The mean difference of each kind to the own models, over the same tasks.
+    macro_f1
+        The mean macro-F1 of each kind, over the same tasks.
+    novel, seen
+        The mean accuracy of each kind, and ``gain`` (served less own), on novel texts and on texts seen in
+        another task: over the tasks that have at least `MIN_PART_ROWS` such rows, and all kinds.
     """
 
     tasks: tuple[TaskFigures, ...]
     means: Mapping[str, Estimate]
     gains: Mapping[str, Estimate]
+    macro_f1: Mapping[str, Estimate] = field(default_factory=dict)
+    novel: Mapping[str, Estimate] = field(default_factory=dict)
+    seen: Mapping[str, Estimate] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tasks: Sequence[TaskFigures]) -> Evaluation:
@@ -104,7 +147,13 @@ class Evaluation:
             for kind, values in table.items()
             if kind != "own" and "own" in table
         }
-        return cls(tuple(tasks), means, gains)
+        macro_f1 = {
+            kind: within(mean_interval([task.macro_f1[kind] for task in whole]), 0.0)
+            for kind in kinds
+            if all(kind in task.macro_f1 for task in whole)
+        }
+        parts = {part: mean_part(whole, part, kinds) for part in PARTS}
+        return cls(tuple(tasks), means, gains, macro_f1, **parts)
 
     def count(self, state: str) -> int:
         """Count the tasks of a state; see `TaskFigures.state`."""
@@ -124,8 +173,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Give it as values for JSON."""
         return {
-            "means": {kind: mean.to_dict() for kind, mean in self.means.items()},
-            "gains": {kind: gain.to_dict() for kind, gain in self.gains.items()},
+            **{name: estimates_to_dict(getattr(self, name)) for name in OF_ALL},
             "sentence": self.sentence,
             "tasks": [task.to_dict() for task in self.tasks],
         }
@@ -135,9 +183,35 @@ class Evaluation:
         """Make it from what `to_dict` gave."""
         return cls(
             tuple(TaskFigures.from_dict(task) for task in values["tasks"]),
-            {kind: Estimate.from_dict(mean) for kind, mean in values["means"].items()},
-            {kind: Estimate.from_dict(gain) for kind, gain in values["gains"].items()},
+            **{name: estimates_from_dict(values[name]) for name in OF_ALL},
         )
+
+
+def estimates_to_dict(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Return estimates as values for JSON."""
+    return {name: estimate.to_dict() for name, estimate in estimates.items()}
+
+
+def estimates_from_dict(values: Mapping[str, Any]) -> dict[str, Estimate]:
+    """Return what `estimates_to_dict` was given."""
+    return {name: Estimate.from_dict(value) for name, value in values.items()}
+
+
+def mean_part(tasks: Sequence[TaskFigures], part: str, kinds: Sequence[str]) -> dict[str, Estimate]:
+    """Return the means over tasks on novel or seen texts; a share of very few rows says nothing."""
+    found = [getattr(task, part) for task in tasks]
+    judged = [
+        one
+        for one in found
+        if one and one["served"].n >= MIN_PART_ROWS and all(kind in one for kind in kinds)
+    ]
+    if not judged:
+        return {}
+    means = {kind: within(mean_interval([one[kind].mean for one in judged]), 0.0) for kind in kinds}
+    if "own" in kinds:
+        pairs = [[one[kind].mean for one in judged] for kind in ("served", "own")]
+        means["gain"] = within(difference_interval(*pairs), -1.0)
+    return means
 
 
 def within(estimate: Estimate, lowest: float) -> Estimate:
@@ -151,14 +225,83 @@ def within(estimate: Estimate, lowest: float) -> Estimate:
     return Estimate(estimate.mean, max(lowest, estimate.low), min(1.0, estimate.high), estimate.n)
 
 
-def judge(task: str, cluster: int, n_rows: int, right: Mapping[str, Hits]) -> TaskFigures:
-    """Return the figures of a task: which of its test rows each kind of model predicts right."""
+def judge(
+    task: Task,
+    cluster: int,
+    rows: Rows,
+    predicted: Mapping[str, Codes],
+    seen: Hits | None,
+    held_out_gain: Estimate | None = None,
+) -> TaskFigures:
+    """Return the figures of a task.
+
+    Parameters
+    ----------
+    task, cluster
+        The task, and its cluster; -1 for none.
+    rows
+        Its test rows.
+    predicted
+        The label codes that each kind of model predicts for them.
+    seen
+        Which of their texts are in the training of another task; None where nothing is shared.
+    held_out_gain
+        See `TaskFigures`.
+    """
+    codes = task.label_codes[rows].astype(np.int32)
+    if not len(rows):
+        return TaskFigures(task.name, cluster, 0, None, None, None, None, None, held_out_gain)
+    is_seen = np.zeros(len(rows), dtype=np.bool_) if seen is None else seen
+    right = {kind: found == codes for kind, found in predicted.items()}
+    whole = judge_part(right, np.ones(len(rows), dtype=np.bool_))
+    return TaskFigures(
+        task.name,
+        cluster,
+        len(rows),
+        **{name: whole.get(name) for name in (*KINDS, "gain")},
+        held_out_gain=held_out_gain,
+        macro_f1={kind: macro_f1(codes, found) for kind, found in predicted.items()},
+        novel=judge_part(right, ~is_seen),
+        seen=judge_part(right, is_seen),
+        confusion=count_confusions(task.label_names, codes, predicted["served"]),
+    )
+
+
+def judge_part(right: Mapping[str, Hits], chosen: Hits) -> dict[str, Estimate]:
+    """Return the shares of some rows that each kind predicts right, and the paired gain; {} for no rows."""
+    n_rows = int(chosen.sum())
     if not n_rows:
-        return TaskFigures(task, cluster, 0, None, None, None, None, None)
-    shares = {kind: share_interval(int(hits.sum()), n_rows) for kind, hits in right.items()}
-    gain = None
-    if "own" in right:
-        difference = right["served"].astype(np.float64) - right["own"].astype(np.float64)
-        gain = within(mean_interval(difference), -1.0)
-    own, shared, in_cluster, served = (shares.get(kind) for kind in KINDS)
-    return TaskFigures(task, cluster, n_rows, own, shared, in_cluster, served, gain)
+        return {}
+    found = {kind: share_interval(int(hits[chosen].sum()), n_rows) for kind, hits in right.items()}
+    gain = paired_gain({kind: hits[chosen] for kind, hits in right.items()})
+    return found if gain is None else {**found, "gain": gain}
+
+
+def paired_gain(right: Mapping[str, Hits]) -> Estimate | None:
+    """Return how much more rows are right with what serves than with the own model; None without the two."""
+    if not {"own", "served"} <= right.keys() or not len(right["own"]):
+        return None
+    return within(mean_interval(right["served"].astype(np.float64) - right["own"]), -1.0)
+
+
+def macro_f1(codes: Codes, predicted: Codes) -> float:
+    """Return the mean F1 over the labels that rows have or are predicted to have.
+
+    >>> macro_f1(np.array([0, 0, 1, 2]), np.array([0, 0, 1, 1]))
+    0.5555555555555555
+    """
+    n_labels = int(max(codes.max(), predicted.max())) + 1
+    right = np.bincount(codes[codes == predicted], minlength=n_labels)
+    either = np.bincount(codes, minlength=n_labels) + np.bincount(predicted, minlength=n_labels)
+    return float(np.mean(2 * right[either > 0] / either[either > 0]))
+
+
+def count_confusions(labels: Sequence[str], codes: Codes, predicted: Codes) -> tuple[Confusion, ...]:
+    """Return the most frequent wrong answers; see `TaskFigures.confusion`."""
+    wrong = codes != predicted
+    pairs, counts = np.unique(np.stack([codes[wrong], predicted[wrong]]), axis=1, return_counts=True)
+    of = np.bincount(codes, minlength=len(labels))
+    order = np.lexsort((pairs[1], pairs[0], -counts))[:MAX_CONFUSIONS]
+    return tuple(
+        (labels[pairs[0][i]], labels[pairs[1][i]], int(counts[i]), int(of[pairs[0][i]])) for i in order
+    )

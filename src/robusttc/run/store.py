@@ -1,412 +1,294 @@
-"""The store of a run: every unit of work that is finished, every score, what failed, and what it cost.
+"""Unfinished work of a run: the results of jobs, their failures, and facts, in one SQLite file.
 
-A unit is acknowledged when `RunStore.finish` returns: from then on it is there, whatever happens to the
-process or the machine. It is stored once; finishing it again must give the same bytes. One process writes,
-any number may read.
+``jobs-0004.sqlite`` holds what is done towards version 4, and is deleted when that is published. A commit
+that has returned is on the disk. Every row has a SHA-256 of all that it says:
+
+* a damaged **result** does not count as there: the job runs again, and gives the same bytes;
+* a damaged **failure** or **fact** is a StoreError that names it, since nothing could bring it back;
+* a job that is finished twice must give the same bytes, else a result would depend on more than its inputs.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from numpy.typing import NDArray
+from robusttc.errors import StoreError, quote
+from robusttc.files import encode_json
+from robusttc.jobs import Outcome, Result
+from robusttc.sqlite import Database
 
-from robusttc.crash_points import reach
-from robusttc.errors import UsageError, quote
-from robusttc.files import make_folder, restrict
-from robusttc.run.creation import DATABASE, build_database, read_identity, refuse_missing, refuse_used
-from robusttc.run.database import check_pages, connect, explained, recover, wipe
-from robusttc.run.failures import Failures
-from robusttc.run.finished import FinishedUnits
-from robusttc.run.identity import Identity
-from robusttc.run.owner import Owner
-from robusttc.run.records import FinishedUnit, Quarantined, StageCost, add_up_costs
-from robusttc.run.remembered import Remembered
-from robusttc.run.schema import SPANS, TASKS
-from robusttc.run.score_rows import ScoreRows
-from robusttc.run.sealed import SealedTables
-from robusttc.run.spans import Spans
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-__all__ = ["RunStore"]
+__all__ = ["JobStore", "Quarantined", "StageCost"]
 
-
-# Before the name of a stage: the cost of its units whose results are kept elsewhere.
-COST_NOT_KEPT = "cost not kept/"
+APPLICATION_ID, VERSION = 0x72746A62, 1
+SCHEMA = (
+    "CREATE TABLE results (key TEXT PRIMARY KEY, stage TEXT NOT NULL, content BLOB NOT NULL,"
+    " sha256 BLOB NOT NULL, seconds REAL NOT NULL, cpu_seconds REAL NOT NULL, peak_bytes INTEGER NOT NULL) STRICT",
+    "CREATE TABLE failures (key TEXT PRIMARY KEY, stage TEXT NOT NULL, error TEXT NOT NULL,"
+    " tasks TEXT NOT NULL, n_failures INTEGER NOT NULL, is_quarantined INTEGER NOT NULL, sha256 BLOB NOT NULL) STRICT",
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 BLOB NOT NULL) STRICT",
+)
+TODO = "delete this file, and run the same command again: what it held is computed again"
+MAX_ERROR_CHARACTERS = 10_000
+KEYS_AT_ONCE = 1_000  # SQLite takes at most 32,766
+COST = "cost/"  # before the name of a stage: the fact of what it has cost
 
 
-class RunStore:
-    """The store of one run; made by `create`, opened again by `open`, ended by `close` or a ``with`` block.
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A job that failed several times and is left out: its last error, and the tasks that it is about."""
 
-    Whoever opens it for writing is the run's owner until it is closed. It is for one thread.
+    stage: str
+    key: str
+    error: str
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a stage has cost, all restarts together.
 
     Attributes
     ----------
-    folder
-        The run's folder.
-    identity
-        What the run is a run of.
-    task_names
-        The names of its tasks; scores refer to them by place.
-    read_only
-        Whether it was opened for reading alone; it then shows the run as it was at that moment.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with RunStore.create(folder, Identity({"seed": 0}, {"acme": "12ab"}, {})) as store:
-    ...         store.finish("transfer", "transfer/acme", b"result")
-    ...     with RunStore.open(folder, read_only=True) as store:
-    ...         store.find(["transfer/acme", "transfer/other"])
-    {'transfer/acme': b'result'}
+    stage
+        Its name.
+    units
+        How many of its jobs are finished.
+    wall_seconds
+        How long it was worked on; after a kill, up to the last commit.
+    cpu_seconds, peak_bytes
+        Of its jobs: the sum, and the largest.
+    started, ended
+        Seconds since 1970; `ended` is None while it is worked on.
     """
 
-    def __init__(self, connection: sqlite3.Connection, sealed: SealedTables, owner: Owner | None) -> None:
-        self.folder = sealed.path.parent
-        self.read_only = owner is None
-        self._connection = connection
-        self._sealed = sealed
-        self._owner = owner
-        self._numbers: dict[str, int] = {}
-        self._read_tasks()
-        self._spans = Spans(sealed)
-        self._units = FinishedUnits(sealed, self._spans, self._numbers)
-        self._failures = Failures(sealed)
-        self._facts = Remembered(sealed)
+    stage: str
+    units: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+    started: float | None = None
+    ended: float | None = None
 
-    def _read_tasks(self) -> None:
-        """Take what the run is a run of from its rows."""
-        self.identity = read_identity(self._sealed)
-        self.task_names = tuple(self.identity.tasks)
-        # In place: whoever stores scores looks numbers up in it.
-        self._numbers.clear()
-        self._numbers.update({name: number for number, name, _ in self._sealed.rows[TASKS.name].values()})
 
-    @classmethod
-    def create(cls, folder: str | os.PathLike[str], identity: Identity) -> RunStore:
-        """Begin a run in a folder that is new or empty, and open it.
+def digest(*parts: bytes | str | float) -> bytes:
+    """Hash some parts, so that no two lists of parts have the same hash."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        found.update(len(data).to_bytes(8, "little"))
+        found.update(data)
+    return found.digest()
+
+
+class JobStore:
+    """The store of unfinished work, as `robusttc.jobs.Runner` takes it; of one process and thread.
+
+    Parameters
+    ----------
+    path
+        The file; it is created where it is missing. Whoever opens it has the lock of the run.
+
+    Raises
+    ------
+    StoreError
+        If it is damaged, or the disk does not take it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._database = Database(
+            path, application_id=APPLICATION_ID, version=VERSION, schema=SCHEMA, damage_todo=TODO
+        )
+        self._stage_clocks: dict[
+            str, float
+        ] = {}  # of the stages that are worked on: when they were last noted
+
+    # Results.
+
+    def find(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return the packed results of those of the keys that are finished; a damaged one is not."""
+        wanted = list(keys)
+        found: dict[str, bytes] = {}
+        for begin in range(0, len(wanted), KEYS_AT_ONCE):
+            some = wanted[begin : begin + KEYS_AT_ONCE]
+            query = "SELECT key, stage, content, sha256 FROM results WHERE key IN ({})"
+            rows = self._database.execute(query.format(",".join("?" * len(some))), some)
+            found |= {
+                key: content for key, stage, content, check in rows if digest(key, stage, content) == check
+            }
+        return found
+
+    def commit(self, stage: str, done: Sequence[tuple[Outcome, Result]]) -> None:
+        """Store finished jobs, all or none; on return they are there for good.
 
         Raises
         ------
-        UsageError
-            If a run or something else is in the folder.
         StoreError
-            If another process works in it, or the disk does not take it.
+            If a job was finished before with other bytes, or the disk does not take them.
         """
-        place = Path(os.path.realpath(folder))
-        make_folder(place)
-        owner = Owner.take(place)
-        try:
-            refuse_used(place)
-            restrict(place)
-            build_database(place, identity)
-            return cls._open(place, owner, None)
-        except BaseException:
-            owner.release()
-            raise
+        with self._database.transaction():
+            there = self.find([outcome.key for outcome, _ in done])
+            new = []
+            for outcome, _ in done:
+                content = outcome.content or b""
+                if there.get(outcome.key, content) != content:
+                    raise StoreError(
+                        "a job gave another result than before",
+                        where=repr(str(self.path)),
+                        got=f"job {quote(outcome.key)}",
+                        expected="a result that depends on the inputs alone",
+                        todo="report this as an error of robusttc",
+                    )
+                if outcome.key not in there:
+                    new.append(outcome)
+                    self._insert(stage, outcome, content)
+            self._add_cost(
+                stage,
+                len(new),
+                sum(outcome.cpu_seconds for outcome in new),
+                max((outcome.peak_bytes for outcome in new), default=0),
+            )
 
-    @classmethod
-    def open(
-        cls, folder: str | os.PathLike[str], *, identity: Identity | None = None, read_only: bool = False
-    ) -> RunStore:
-        """Open a run.
+    def _insert(self, stage: str, outcome: Outcome, content: bytes) -> None:
+        check = digest(outcome.key, stage, content)
+        cost = outcome.seconds, outcome.cpu_seconds, outcome.peak_bytes
+        self._database.execute(
+            "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (outcome.key, stage, content, check, *cost),
+        )
+        self._database.execute("DELETE FROM failures WHERE key = ?", (outcome.key,))
 
-        Parameters
-        ----------
-        folder
-            Its folder.
-        identity
-            What it must be a run of; None for whatever it is.
-        read_only
-            Whether only to look: this is allowed while another process works on it.
+    # Failures.
 
-        Raises
-        ------
-        UsageError
-            If it is a run of something else; the message lists what differs.
-        StoreError
-            If there is no run, it is damaged, of a newer version, or another process works on it.
-        """
-        place = Path(os.path.realpath(folder))
-        refuse_missing(place)
-        if read_only:
-            return cls._open(place, None, identity)
-        owner = Owner.take(place)
-        restrict(place)
-        try:
-            return cls._open(place, owner, identity)
-        except BaseException:
-            owner.release()
-            raise
+    def failures(self, key: str) -> int:
+        """Return how often a job has failed, before restarts too; 0 once it is finished."""
+        found = self._read_failures("WHERE key = ?", (key,))
+        return found[0][1] if found else 0
 
-    @classmethod
-    def _open(cls, folder: Path, owner: Owner | None, identity: Identity | None) -> RunStore:
-        """Open and check a database that is there."""
-        path = folder / DATABASE
-        connection = connect(path, read_only=owner is None)
-        try:
-            with explained(path):
-                reach("open/connected")
-                if owner is not None:
-                    recover(connection, path)
-                reach("open/recovered")
-                sealed = SealedTables(connection, path)
-                sealed.load(stay=owner is None)
-                reach("open/checked")
-            store = cls(connection, sealed, owner)
-            if identity is not None:
-                store.identity.refuse_other(identity, where=repr(str(folder)))
-        except BaseException:
-            connection.close()
-            raise
-        return store
+    def record_failure(
+        self, stage: str, key: str, error: str, tasks: Sequence[str], *, is_last: bool
+    ) -> None:
+        """Record a failure; after the last one the job is quarantined."""
+        text = error[:MAX_ERROR_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+        with self._database.transaction():
+            values = key, stage, text, encode_json(list(tasks)), self.failures(key) + 1, int(is_last)
+            self._database.execute(
+                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, digest(*values))
+            )
+
+    def quarantined(self) -> list[Quarantined]:
+        """Return the jobs that are left out, by stage and key."""
+        return [job for job, _ in self._read_failures("WHERE is_quarantined ORDER BY stage, key")]
+
+    def quarantined_keys(self) -> set[str]:
+        """Return the keys of the jobs that are left out."""
+        return {job.key for job in self.quarantined()}
+
+    def release(self) -> None:
+        """Forget all failures, so that every job is tried again."""
+        with self._database.transaction():
+            self._database.execute("DELETE FROM failures")
+
+    def _read_failures(self, where: str, values: Sequence[Any] = ()) -> list[tuple[Quarantined, int]]:
+        found = []
+        query = f"SELECT key, stage, error, tasks, n_failures, is_quarantined, sha256 FROM failures {where}"  # noqa: S608
+        for *row, check in self._database.execute(query, values):
+            if digest(*row) != check:
+                self._database.raise_damaged(f"the failure of job {quote(row[0])}")
+            key, stage, error, tasks, n_failures, _ = row
+            found.append((Quarantined(stage, key, error, tuple(json.loads(tasks))), n_failures))
+        return found
+
+    # Facts.
+
+    def fact(self, name: str, default: Any = None) -> Any:
+        """Return a fact, which JSON can hold."""
+        rows = self._database.execute("SELECT value, sha256 FROM facts WHERE name = ?", (name,))
+        if not rows:
+            return default
+        ((value, check),) = rows
+        if digest(name, value) != check:
+            self._database.raise_damaged(f"the fact {quote(name)}")
+        return json.loads(value)
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Store a fact, in the place of an earlier one of this name."""
+        with self._database.transaction():
+            self._put_fact(name, value)
+
+    def _put_fact(self, name: str, value: Any) -> None:
+        text = encode_json(value, where=f"fact {name}")
+        self._database.execute(
+            "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, text, digest(name, text))
+        )
+
+    # Costs.
+
+    def add_cost(self, stage: str, *, n_jobs: int, cpu_seconds: float, peak_bytes: int) -> None:
+        """Record what jobs have cost whose results are not stored."""
+        with self._database.transaction():
+            self._add_cost(stage, n_jobs, cpu_seconds, peak_bytes)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the time that the block takes to a stage; a kill loses what follows the last commit."""
+        with self._database.transaction():
+            cost = self._cost(stage)
+            started = time.time() if cost.started is None else cost.started
+            self._put_cost(replace(cost, started=started, ended=None))
+        self._stage_clocks[stage] = time.monotonic()
+        yield
+        with self._database.transaction():
+            self._add_cost(stage, 0, 0.0, 0)
+            self._put_cost(replace(self._cost(stage), ended=time.time()))
+        del self._stage_clocks[stage]
+
+    def costs(self) -> list[StageCost]:
+        """Return what every stage has cost so far, in the order in which they were begun."""
+        rows = self._database.execute("SELECT name FROM facts WHERE name GLOB ?", (f"{COST}*",))
+        found = [self._cost(name.removeprefix(COST)) for (name,) in rows]
+        return sorted(found, key=lambda cost: (cost.started is None, cost.started, cost.stage))
+
+    def _cost(self, stage: str) -> StageCost:
+        return StageCost(**self.fact(f"{COST}{stage}", {"stage": stage}))
+
+    def _put_cost(self, cost: StageCost) -> None:
+        self._put_fact(f"{COST}{cost.stage}", asdict(cost))
+
+    def _add_cost(self, stage: str, n_jobs: int, cpu_seconds: float, peak_bytes: int) -> None:
+        """Add to the cost of a stage, with the time since the last commit of those that are worked on."""
+        now = time.monotonic()
+        for name in {stage, *self._stage_clocks}:
+            cost = self._cost(name)
+            if name == stage:
+                cost = replace(
+                    cost,
+                    units=cost.units + n_jobs,
+                    cpu_seconds=cost.cpu_seconds + cpu_seconds,
+                    peak_bytes=max(cost.peak_bytes, peak_bytes),
+                )
+            if name in self._stage_clocks:
+                seconds = now - self._stage_clocks[name]
+                cost = replace(cost, wall_seconds=cost.wall_seconds + seconds)
+                self._stage_clocks[name] = now
+            self._put_cost(cost)
 
     def close(self) -> None:
-        """Let go of the run; calling it again does nothing."""
-        try:
-            with explained(self._sealed.path):
-                reach("close/begun")
-                self._connection.close()
-                reach("close/done")
-        finally:
-            if self._owner is not None:
-                self._owner.release()
+        """Close the file."""
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    def find(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Give the results of those of the units that are finished.
-
-        Raises
-        ------
-        StoreError
-            If a result is not what was stored.
-        """
-        return self._units.find(keys)
-
-    def finished(self, stage: str) -> int:
-        """Count the finished units of a stage."""
-        return sum(row[1] == stage for row in self._units.rows.values())
-
-    def finish(
-        self,
-        stage: str,
-        key: str,
-        content: bytes,
-        *,
-        scores: ScoreRows | None = None,
-        seconds: float = 0.0,
-        cpu_seconds: float = 0.0,
-        peak_bytes: int = 0,
-        attempts: int = 1,
-    ) -> None:
-        """Store a finished unit; when this returns, it is there for good. See `FinishedUnit`.
-
-        Raises
-        ------
-        StoreError
-            If the unit was finished before with other bytes, or the disk does not take it.
-        """
-        unit = FinishedUnit(
-            stage=stage,
-            key=key,
-            content=content,
-            scores=scores,
-            seconds=seconds,
-            cpu_seconds=cpu_seconds,
-            peak_bytes=peak_bytes,
-            attempts=attempts,
-        )
-        self.finish_many([unit])
-
-    def finish_many(self, units: Sequence[FinishedUnit]) -> None:
-        """Store finished units in one commit: all of them, or none.
-
-        Raises
-        ------
-        StoreError
-            As `finish`.
-        """
-        self._refuse_reading()
-        self._units.add(units)
-
-    def record_failure(self, stage: str, key: str, error: str, tasks: Sequence[str] = ()) -> None:
-        """Note that a unit failed once; it will be tried again."""
-        self._fail(stage, key, error, tasks, is_last=False)
-
-    def quarantine(self, stage: str, key: str, error: str, tasks: Sequence[str] = ()) -> None:
-        """Note that a unit failed for the last time, and is left out."""
-        self._fail(stage, key, error, tasks, is_last=True)
-
-    def _fail(self, stage: str, key: str, error: str, tasks: Sequence[str], *, is_last: bool) -> None:
-        """Note a failure of a unit that is not finished."""
-        self._refuse_reading()
-        if key in self._units.rows:
-            raise UsageError("the unit is finished, so it cannot fail", where=f"unit {quote(key)}")
-        self._failures.add(stage, key, error, tasks, is_last=is_last)
-
-    def failures(self, key: str) -> int:
-        """Count how often a unit failed, before restarts too; 0 for one that is finished since."""
-        return self._failures.count(key)
-
-    def quarantined(self) -> list[Quarantined]:
-        """Give the units that are left out, by stage and key."""
-        return self._failures.quarantined()
-
-    def release_quarantined(self) -> int:
-        """Forget the failures of all units that are left out, so that they are tried again; count them."""
-        self._refuse_reading()
-        return self._failures.release()
-
-    def scores(self) -> dict[str, NDArray[Any]]:
-        """Give all scores as columns, by source and target: what `TransferScores` takes after the names.
-
-        Tasks are places in `task_names`. Columns that were not given with the scores are left out.
-
-        Raises
-        ------
-        StoreError
-            If they are not what was stored.
-        """
-        return self._units.scores()
-
-    def n_scores(self) -> int:
-        """Count the stored scores."""
-        return sum(row[4] for row in self._units.rows.values())
-
-    def set_value(self, name: str, value: Any) -> None:
-        """Remember a small fact of the run, in the place of an earlier one of this name; JSON values."""
-        self.set_values({name: value})
-
-    def set_values(
-        self, values: Mapping[str, Any], *, gone: Iterable[str] = (), tasks: Mapping[str, str] | None = None
-    ) -> None:
-        """Remember several facts in one commit, forget others, and let the run have more tasks.
-
-        Parameters
-        ----------
-        values
-            The facts, by name.
-        gone
-            Names of facts that are forgotten.
-        tasks
-            New tasks, each with the SHA-256 of its content; those that are there stay as they are.
-        """
-        self._refuse_reading()
-        rows, dropped = self._facts.as_rows(values), list(gone)
-        new = {name: content for name, content in (tasks or {}).items() if name not in self._numbers}
-        if not new and not self._facts.would_change(rows, dropped):
-            return
-        with self._sealed.transaction("value"):
-            self._facts.write(rows, dropped)
-            first = 1 + max(self._numbers.values(), default=-1)
-            for number, (name, content) in enumerate(new.items(), start=first):
-                self._sealed.put(TASKS, (number, name, content))
-        if new:
-            self._read_tasks()
-
-    def unit_keys(self) -> list[str]:
-        """Give the keys of all units that are finished or have failed, sorted."""
-        return sorted({*self._units.rows, *self._failures.keys()})
-
-    def forget(
-        self,
-        names: Sequence[str],
-        *,
-        units: Iterable[str] = (),
-        changed: Sequence[FinishedUnit] = (),
-        values: Mapping[str, Any] | None = None,
-        gone: Iterable[str] = (),
-    ) -> None:
-        """Remove tasks with all that the database has of them, in one commit.
-
-        Parameters
-        ----------
-        names
-            The tasks; those that are not there are gone already.
-        units
-            The keys of units to be removed, finished or failed.
-        changed
-            Units that are kept with another result; no score may be left of the tasks.
-        values, gone
-            Facts to be set and to be forgotten in the same commit.
-        """
-        self._refuse_reading()
-        dropped, rows = set(units), self._facts.as_rows(values or {})
-        try:
-            with self._sealed.transaction("release"):
-                self._units.replace([key for key in dropped if key in self._units.rows], changed)
-                self._failures.forget(names, dropped)
-                self._facts.write(rows, gone)
-                self._facts.forget_private(set(names))
-                for name in [name for name in names if name in self._numbers]:
-                    self._sealed.remove(TASKS, self._numbers[name])
-        except BaseException:
-            self._units.settle()
-            raise
-        self._read_tasks()
-
-    def wipe(self) -> None:
-        """Make sure that nothing which was removed is left in the database's files.
-
-        Raises
-        ------
-        StoreError
-            If somebody who reads the run keeps an older state of it.
-        """
-        self._refuse_reading()
-        wipe(self._connection, self._sealed.path)
-
-    def value(self, name: str, default: Any = None) -> Any:
-        """Give a fact of the run."""
-        return self._facts.find(name, default)
-
-    def begin_stage(self, stage: str, n_units: int) -> None:
-        """Note that a stage of so many units is worked on from now on."""
-        self._refuse_reading()
-        self._spans.begin(stage, n_units)
-
-    def end_stage(self, stage: str) -> None:
-        """Note that a stage is done."""
-        self._refuse_reading()
-        self._spans.end(stage)
-
-    def costs(self) -> list[StageCost]:
-        """Give what the stages cost so far, in the order in which they were begun."""
-        costs = add_up_costs(self._units.rows.values(), self._sealed.rows[SPANS.name].values())
-        return [cost.with_more(*self.value(COST_NOT_KEPT + cost.stage, (0, 0.0, 0))) for cost in costs]
-
-    def add_cost(self, stage: str, *, units: int, cpu_seconds: float, peak_bytes: int) -> None:
-        """Note what units of a stage cost whose results are kept elsewhere."""
-        before = self.value(COST_NOT_KEPT + stage, (0, 0.0, 0))
-        more = [before[0] + units, before[1] + cpu_seconds, max(before[2], peak_bytes)]
-        self.set_value(COST_NOT_KEPT + stage, more)
-
-    def check(self) -> None:
-        """Check every byte that counts, which takes as long as reading the database.
-
-        Raises
-        ------
-        StoreError
-            If anything is not what was stored.
-        """
-        check_pages(self._connection, self._sealed.path)
-        for key in self._units.rows:
-            self.find([key])
-        self.scores()
-
-    def _refuse_reading(self) -> None:
-        """Refuse to write what was opened for reading."""
-        if self.read_only:
-            raise UsageError("the run was opened for reading alone", where=repr(str(self.folder)))

@@ -93,6 +93,7 @@ def describe_multitask(outcome: Outcome) -> dict[str, Any]:
         "clusters_serve": model.clusters_serve_,
         "weights": model.weights_,
         "components": {name: estimate.to_dict() for name, estimate in model.held_out_accuracy_.items()},
+        "trust": model.trust_.to_dict(),
     }
 
 

@@ -17,9 +17,9 @@ from robusttc.multitask import (
     AddInputs,
     ClusterMultiTask,
     add_job,
-    find_right,
     finish_task,
     lay_out_task,
+    predict_rows,
     serve_added,
 )
 from robusttc.progress import Progress
@@ -125,7 +125,10 @@ def join_all(
                 )
                 serving = serve_added(predictor, added)
                 task, rows = tasks[name], tasks[name].rows("test")
-                right = find_right(serving, task, rows, *serving.read(name, task.texts_at(rows)))
-                figures = judge(name, added.task.cluster, len(rows), right)
+                inputs, seen = serving.read(name, task.texts_at(rows))
+                predicted = predict_rows(serving, name, inputs, seen)
+                if serving.seen is not None and task.may_share:
+                    seen = serving.seen.find(name, task.texts_at(rows))
+                figures = judge(task, added.task.cluster, rows, predicted, seen, gain)
                 found[name] = Joined(added, gain, figures)
     return found
