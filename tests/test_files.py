@@ -9,12 +9,12 @@ import stat
 from pathlib import Path
 
 import pytest
+from robusttc.run.manifest import MANIFEST, check_manifest, hash_body, list_files, write_manifest
 
 from robusttc.crash_points import POINTS, reach, set_hook
 from robusttc.errors import StoreError
 from robusttc.files import make_folder, part_of, write_file
 from robusttc.run import manifest as manifest_module
-from robusttc.run.manifest import MANIFEST, check_manifest, hash_body, list_files, write_manifest
 
 
 def fail_at(point: str, number: int) -> None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     )
     from robusttc.fewshot import ClusterFewShot
     from robusttc.multitask import ClusterMultiTask
+    from robusttc.run import Run, open_run
+    from robusttc.run.fit import fit
     from robusttc.transfer import TransferScores, measure_transfer, read_scores
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "RobustTCError",
     "RobustTCWarning",
     "RobustTaskClustering",
+    "Run",
     "SentenceEncoder",
     "StaticEncoder",
     "StoreError",
@@ -65,11 +68,13 @@ __all__ = [
     "__version__",
     "assess_clusters",
     "complete_similarity",
+    "fit",
     "inspect_tasks",
     "load_tasks",
     "make_planted_scores",
     "make_planted_tasks",
     "measure_transfer",
+    "open_run",
     "read_scores",
     "write_tasks",
 ]
@@ -101,6 +106,8 @@ __getattr__ = attach(
         ),
         "fewshot": ("ClusterFewShot",),
         "multitask": ("ClusterMultiTask",),
+        "run": ("Run", "open_run"),
+        "run.fit": ("fit",),
         "transfer": ("TransferScores", "measure_transfer", "read_scores"),
     },
 )

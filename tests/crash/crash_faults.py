@@ -17,6 +17,9 @@ from typing import Any, Literal
 import crash_run
 from crash_run import Parts, Setting, Tell
 from crash_units import outlive
+from robusttc.run.records import FinishedUnit
+from robusttc.run.score_rows import ScoreRows
+from robusttc.run.score_table import ScoreTable
 
 from robusttc import files
 from robusttc.crash_points import reach
@@ -24,9 +27,6 @@ from robusttc.errors import StoreError
 from robusttc.jobs import Job
 from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run import finished, manifest, owner, sealed
-from robusttc.run.records import FinishedUnit
-from robusttc.run.score_rows import ScoreRows
-from robusttc.run.score_table import ScoreTable
 from robusttc.run.store import RunStore
 
 DROPPED_EVERY = 5

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 from crash_units import Order, fail, measure, train
-
-from robusttc.files import write_file
-from robusttc.jobs import Job, Result, Runner
-from robusttc.jobs.processes import ProcessExecutor
 from robusttc.run.creation import DATABASE
 from robusttc.run.identity import Identity
 from robusttc.run.manifest import write_manifest
 from robusttc.run.score_rows import ScoreRows
-from robusttc.run.store import RunStore
 from robusttc.run.workers import StoredJobs
+
+from robusttc.files import write_file
+from robusttc.jobs import Job, Result, Runner
+from robusttc.jobs.processes import ProcessExecutor
+from robusttc.run.store import RunStore
 
 NAMES = (*(f"client {number}" for number in range(26)), "größe/ß", "tab\there")
 N_MODELS = 12

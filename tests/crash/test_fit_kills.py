@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from crash_fit import Ended, after, digest_results, list_names, run_fit, stored, stored_rows, write_tasks
-
 from robusttc.run.places import remove_half_saved
 
 # To draw other moments: ROBUSTTC_CRASH_SEED=12 pytest -m slow tests/crash

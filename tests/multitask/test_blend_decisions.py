@@ -12,7 +12,6 @@ from planted_vectors import make_planted_vectors
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import FeatureEncoder
 from robusttc.errors import DataError
-from robusttc.jobs import Runner
 from robusttc.multitask import (
     BlendWeights,
     ClusterMultiTask,
@@ -22,7 +21,6 @@ from robusttc.multitask import (
 )
 from robusttc.multitask.blending import SeenTexts, blend_rows, learn_blend
 from robusttc.multitask.validation import make_folds
-from robusttc.run.later.joins import join_all
 
 QUICK = MultiTaskSettings(width=16, epochs=2, min_steps=20, head_c=3.0)
 WORDS = ["lamp", "chair", "book", "phone", "shirt", "cup", "ball", "desk", "film", "song"]
@@ -181,20 +179,6 @@ def test_skewed_tasks_are_served_with_how_frequent_labels_are() -> None:
         texts = list(task.texts_at(task.rows("test")))
         found.append(float((model.predict(task.name, texts) == "bad").mean()))
     assert np.mean(found) < 0.2
-    # A task that is added later has it too; a private one is served by its own model alone.
-    later = make_reviews(30)
-    private = Task("private", later.texts, later.labels.tolist(), later.splits.tolist(), may_share=False)
-    joined = join_all(
-        TaskSet([later, private]),
-        {later.name: 0, "private": -1},
-        model,
-        model.predictor_.reader,
-        n_folds=3,
-        runner=Runner(),
-    )
-    added = joined[later.name].later.task
-    assert not added.shares or added.weights.novel[3] == model.weights_["prior"]
-    assert not joined["private"].later.task.shares
 
 
 def test_even_tasks_have_no_prior() -> None:

@@ -14,11 +14,10 @@ from robusttc.clustering import RobustTaskClustering, fit_two_groups, make_plant
 from robusttc.data import Task, TaskSet
 from robusttc.errors import DoubtWarning
 from robusttc.report.facts import RunFacts
+from robusttc.run import AddedTask, Change
 from robusttc.run.evaluation import Evaluation, TaskFigures
-from robusttc.run.later.added_tasks import AddedTask
-from robusttc.run.later.history import Change
+from robusttc.run.outputs import Similarity, symmetric
 from robusttc.run.settings import FitSettings
-from robusttc.run.similarity import Similarity, symmetric
 from robusttc.stats import mean_interval, share_interval
 from robusttc.transfer import TransferScores
 
@@ -214,7 +213,7 @@ def make_facts(
         for name, label in partition.items()
         if name not in aside and name not in later
     }
-    fit = Change(1, "fit", 1_790_000_000.0, tuple(sorted(partition)), "They were learned.")
+    fit = Change("fit", tuple(sorted(partition)), "They were learned.", version=1, when=1_790_000_000.0)
     return RunFacts(
         folder,
         found,

@@ -15,9 +15,8 @@ from robusttc.report.document import describe_run
 from robusttc.report.facts import RunFacts
 from robusttc.report.held_out import HeldOut
 from robusttc.report.plain_values import as_json_value
+from robusttc.run import AddedTask, Change
 from robusttc.run.evaluation import TaskFigures
-from robusttc.run.later.added_tasks import AddedTask
-from robusttc.run.later.history import Change
 from robusttc.stats import mean_interval, share_interval
 
 NAMES = st.lists(
@@ -95,7 +94,7 @@ def any_facts(draw: Any) -> RunFacts:
         },
         scores=scores if draw(st.booleans()) or has_clusters else None,
         has_clusters=has_clusters,
-        history=(Change(2, "add", 0.0, tuple(added), "They came."),) if added else (),
+        history=(Change("add", tuple(added), "They came.", version=2),) if added else (),
         partitions={1: before, 2: partition},
         summary=summary,
         confidence={name: draw(st.floats(0, 1)) for name in names if partition[name] >= 0},

@@ -26,8 +26,7 @@ from robusttc.report.held_out import HeldOut
 from robusttc.report.measure_next import advise_measuring
 from robusttc.report.task_space import order_tasks
 from robusttc.report.wording import command_place, list_names, say_name, say_points
-from robusttc.run.later.added_tasks import AddedTask
-from robusttc.run.later.history import Change
+from robusttc.run import AddedTask, Change
 from robusttc.stats import Estimate
 
 PARTITION = {f"task {number}": number % 2 for number in range(8)}
@@ -200,8 +199,8 @@ def test_who_came_and_went_is_said() -> None:
         for name in ("new", "odd")
     }
     history = (
-        Change(2, "add", 1_790_000_100.4, ("new", "odd"), "Two came."),
-        Change(3, "remove", 1_790_000_200.0, ("task 7",), "One went."),
+        Change("add", ("new", "odd"), "Two came.", version=2, when=1_790_000_100.4),
+        Change("remove", ("task 7",), "One went.", version=3, when=1_790_000_200.0),
     )
     second = {**PARTITION, "new": 1, "odd": -1}
     facts = make_facts(later, added=added, history=history, partitions={1: PARTITION, 2: second, 3: later})

@@ -11,7 +11,7 @@ from robusttc.report.document import find_space
 from robusttc.report.matrices import find_boundaries, make_layers
 from robusttc.report.neighbours import find_nearest, find_representatives, measured_both_ways
 from robusttc.report.task_space import TaskSpace, make_space, order_tasks
-from robusttc.run.later.added_tasks import AddedTask
+from robusttc.run import AddedTask
 
 SEEDS = range(4)
 

@@ -19,7 +19,7 @@ from robusttc.report.document import make_document
 from robusttc.report.facts import read_adapted, read_confidence
 from robusttc.report.held_out import read_held_out
 from robusttc.report.writing import write_report
-from robusttc.run.fitting import fit_run
+from robusttc.run import fit_run
 from robusttc.run.run import Run
 from robusttc.run.settings import FitSettings
 
@@ -46,8 +46,10 @@ def without_time(values: dict[str, object]) -> dict[str, object]:
 
 
 def test_the_page_is_written_and_told(run: Path, capsys: Out) -> None:
-    (run / "adapted" / "x").mkdir(parents=True)
-    (run / "adapted" / "x" / "settings.json").write_text('{"name": "hooli"}')
+    examples = Task(
+        "hooli", ["how is the sun", "sun or rain", "play it", "play a song"], ["a", "a", "b", "b"]
+    )
+    Run(run).adapt(examples)
     assert main(["report", str(run)]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("Sharing does not clearly pay here: ")

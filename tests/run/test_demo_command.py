@@ -46,7 +46,7 @@ def quick_parts(executor: type[tiny_run.Inline] = tiny_run.Inline) -> Iterator[N
         settings = FewShotSettings(metric=MetricSettings(steps=20))
         patch.setattr("robusttc.encoders.model_folder.default_model_folder", lambda: model)
         patch.setattr("robusttc.cli.demo.make_planted_tasks", plant_little)
-        patch.setattr("robusttc.run.workers.make_executor", lambda *_, **__: executor())
+        patch.setattr("robusttc.run.fit.make_executor", lambda *_, **__: executor())
         patch.setattr("robusttc.fewshot.estimator.default_settings", lambda *_, **__: settings)
         yield
 

@@ -28,7 +28,7 @@ from robusttc.run.explain.explanation import Explanation
 from robusttc.run.explain.held_out_answers import ask_held_out
 from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
 from robusttc.run.explain.weak_labels import HeldOutAnswers, find_weak_labels
-from robusttc.run.similarity import similarity_of
+from robusttc.run.outputs import similarity_of
 from robusttc.stats import Estimate, share_interval
 from robusttc.transfer import TransferScores
 

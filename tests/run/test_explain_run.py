@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import tiny_run
 
 from robusttc.cli.explain import explain
 from robusttc.data import Task
-from robusttc.errors import StoreError, UnknownTaskError, UsageError
+from robusttc.errors import UnknownTaskError, UsageError
 from robusttc.multitask import ClusterMultiTask, deal_folds, sharing_with
 from robusttc.run.explain import blaming
-from robusttc.run.explain.explaining import explain_task, read_table
+from robusttc.run.explain.explaining import explain_task
 from robusttc.run.explain.held_out_answers import predict_out_of_fold
 from robusttc.run.run import Run
 from robusttc.transfer import read_scores
@@ -140,32 +139,17 @@ def test_an_unknown_task_is_refused_with_the_nearest(opened: Run) -> None:
         explain_task(opened, NAME, n_others=-1)
 
 
-def test_a_run_that_keeps_no_tasks_says_what_it_can(tmp_path: Path) -> None:
-    folder = tiny_run.copy_of_run(tmp_path / "run")
-    opened = Run(folder)
-    shutil.rmtree(folder / "tasks")
-    (folder / "similarity.safetensors").unlink()
-    found = explain_task(opened, NAME)
-    assert found.cluster is not None
-    assert (found.labels, found.weak_labels) == (None, ())
-    assert found.nearest.by_similarity == ()
-    assert any("does not keep its tasks" in sentence for sentence in found.sentences)
-    (folder / "clusters.csv").write_text("who,where\na,1\n")
-    with pytest.raises(StoreError, match="clusters"):
-        read_table(opened)
-
-
 def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
     opened = Run(folder)
     texts = ["where is my parcel", "parcel where", "hello you", "good morning"]
-    opened.adapted.save(opened.fewshot.adapt(Task("new", texts, ["where"] * 2 + ["hello"] * 2)))
+    opened.adapt(Task("new", texts, ["where"] * 2 + ["hello"] * 2))
     found = explain_task(opened, "new")
     assert found.state == "adapted"
     assert found.label_names == ("hello", "where")
     assert len(found.nearest.by_similarity) > 0
     assert any("predicted right" in note for note in found.notes)
-    opened.adapted.save(opened.fewshot.adapt(Task("thin", texts[1:3], ["where", "hello"])))
+    opened.adapt(Task("thin", texts[1:3], ["where", "hello"]))
     assert explain_task(opened, "thin").state == "adapted"
 
 

@@ -16,14 +16,10 @@ from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError,
 from robusttc.jobs import Stopped
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
-from robusttc.run.fitting import fit_run, make_identity
-from robusttc.run.kept_tasks import KeptTasks
-from robusttc.run.learnable import sort_tasks
-from robusttc.run.manifest import check_manifest
-from robusttc.run.run import Run
-from robusttc.run.settings import Execution, FitSettings
-from robusttc.run.stages import STAGES
-from robusttc.run.store import RunStore
+from robusttc.run import Execution, FitSettings, Run, RunFolder, fit_run, sort_tasks
+from robusttc.run.fit import STAGES, identify
+from robusttc.run.store import JobStore
+from robusttc.run.task_files import task_file
 from robusttc.transfer import read_scores
 
 
@@ -35,7 +31,7 @@ def configuration() -> FitSettings:
 
 
 def work_inline(monkeypatch: pytest.MonkeyPatch, poison: Callable[[str], bool] = lambda _: False) -> None:
-    monkeypatch.setattr("robusttc.run.workers.make_executor", lambda *_, **__: tiny_run.Inline(poison))
+    monkeypatch.setattr("robusttc.run.fit.make_executor", lambda *_, **__: tiny_run.Inline(poison))
 
 
 def tasks() -> TaskSet:
@@ -43,13 +39,14 @@ def tasks() -> TaskSet:
 
 
 def test_the_run_has_what_people_and_models_need() -> None:
-    folder = tiny_run.finished_run()
-    assert set(check_manifest(folder)) == {
+    opened = Run(tiny_run.finished_run())
+    folder = opened.version.folder
+    assert set(opened.version.files) == {
         "clusters.csv",
         "scores.csv",
         "similarity.safetensors",
         "summary.json",
-        *(f"tasks/{KeptTasks(folder).place(task.name).name}" for task in tasks()),
+        *(task_file(task.name) for task in tasks()),
         *(
             f"models/{model}/{file}"
             for model in ("multitask", "fewshot")
@@ -67,18 +64,20 @@ def test_the_run_has_what_people_and_models_need() -> None:
         "learned": "yes",
         "quarantined": "",
     }
+    assert opened.tasks == tasks().keep_private(["task 5"])
+    assert opened.rows_of("task 3") == tasks()["task 3"]
     # A private task is neither source nor target.
     assert set(read_scores(folder / "scores.csv").task_names) == {f"task {number}" for number in range(5)}
 
 
 def test_the_summary_agrees_with_the_models() -> None:
     opened = Run(tiny_run.finished_run())
-    summary = json.loads((opened.folder / "summary.json").read_text())
-    assert summary == opened.summary
+    summary = opened.summary
+    assert summary == {**json.loads(opened.path("summary.json").read_text()), "costs": opened.costs}
     assert summary["tasks"] == {"n": 6, "n_learned": 6, "n_private": 1, "n_rows": 180}
     assert summary["clusters"]["sizes"] == [3, 2]
     assert [cost["stage"] for cost in summary["costs"]] == list(STAGES)
-    model = ClusterMultiTask.load(opened.folder / "models" / "multitask")
+    model = ClusterMultiTask.load(opened.path("models/multitask"))
     for task in tasks():
         rows = task.rows("test")
         right = model.predict(task.name, list(task.texts_at(rows))) == task.labels[rows]
@@ -99,7 +98,7 @@ def test_stopped_in_every_stage_it_ends_with_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_inline(monkeypatch)
-    folder, asked = tmp_path / "run", 0
+    folder = tmp_path / "run"
     for stage in STAGES:
         seen: list[str] = []
 
@@ -111,21 +110,19 @@ def test_stopped_in_every_stage_it_ends_with_the_same(
 
         with pytest.raises(Stopped):
             fit_run(folder, tasks(), configuration(), progress=note, stop=stop)
-        asked += 1
         assert seen[-1] == stage
-        with pytest.raises(StoreError, match=f"not finished; got stopped in stage {stage}. Run the same fit"):
+        with pytest.raises(UsageError, match=r"not finished. Run the same fit again") as caught:
             Run(folder)
-    assert asked == len(STAGES)
+        assert caught.value.exit_code == 2
+    with JobStore(folder / "jobs-0001.sqlite") as store:
+        n_before = {cost.stage: cost.units for cost in store.costs()}
     fit_run(folder, tasks(), configuration())
     assert tiny_run.digest_results(folder) == tiny_run.digest_results(tiny_run.finished_run())
-    with (
-        RunStore.open(folder, read_only=True) as store,
-        RunStore.open(tiny_run.finished_run(), read_only=True) as other,
-    ):
-        assert store.n_scores() == other.n_scores() == 20
-        assert {cost.stage: cost.units for cost in store.costs()} == {
-            cost.stage: cost.units for cost in other.costs()
-        }
+    assert not list(folder.glob("jobs-*"))
+    # Nothing that was finished was done again.
+    done = {cost["stage"]: cost["units"] for cost in Run(folder).costs}
+    assert done == {cost["stage"]: cost["units"] for cost in Run(tiny_run.finished_run()).costs}
+    assert all(n <= done[stage] for stage, n in n_before.items())
 
 
 @pytest.mark.parametrize("kind", ["transfer/task 4", "fold 0/cluster"])
@@ -135,21 +132,26 @@ def test_what_was_given_up_is_left_out_and_tried_again_when_told(
     folder = tmp_path / "run"
     work_inline(monkeypatch, lambda key: kind in key)
     result = fit_run(folder, tasks(), configuration())
-    assert result.is_doubtful
-    left_out = result.summary["quarantined"]
+    assert result.run.is_doubtful
+    left_out = result.run.quarantined
     assert left_out
     assert all(kind in unit["key"] and unit["error"] == "poison" for unit in left_out)
     if kind.startswith("transfer"):
-        assert "'task 4'" in result.summary["doubts"][0]
-        table = (folder / "clusters.csv").read_text().splitlines()
+        assert "'task 4'" in result.run.summary["doubts"][0]
+        table = result.run.path("clusters.csv").read_text().splitlines()
         assert [line[:6] for line in table if line.endswith(",transfer: poison")] == ["task 4"]
-    assert len(read_scores(folder / "scores.csv")) == (16 if kind.startswith("transfer") else 20)
+    assert len(read_scores(result.run.path("scores.csv"))) == (16 if kind.startswith("transfer") else 20)
     work_inline(monkeypatch)
     again = fit_run(folder, tasks(), configuration())
     assert again.was_finished
-    assert again.is_doubtful
+    assert again.run.is_doubtful
+    n_runs: list[str] = []
+    work_inline(monkeypatch, lambda key: bool(n_runs.append(key)))
     mended = fit_run(folder, tasks(), configuration(), retry=True)
-    assert not mended.is_doubtful
+    assert not mended.run.is_doubtful
+    assert not [key for key in n_runs if key.startswith("transfer/") and kind not in key]  # they were kept
+    assert RunFolder(folder).numbers() == [1, 2]
+    assert not list(folder.glob("jobs-*"))
     assert tiny_run.digest_results(folder) == tiny_run.digest_results(tiny_run.finished_run())
 
 
@@ -157,7 +159,7 @@ def test_models_are_made_without_what_could_not_be_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_inline(monkeypatch, lambda key: key.startswith("cluster/") or "whole/shared metric" in key)
-    summary = fit_run(tmp_path / "a", tasks(), configuration()).summary
+    summary = fit_run(tmp_path / "a", tasks(), configuration()).run.summary
     assert [doubt.split(":")[0] for doubt in summary["doubts"]] == [
         "The tasks could not be clustered, so there are no cluster models.",
         "New tasks cannot be learned from few rows",
@@ -165,14 +167,14 @@ def test_models_are_made_without_what_could_not_be_done(
     assert summary["clusters"] is summary["fewshot"] is None
     assert set(summary["evaluation"]["means"]) == {"own", "shared", "served"}
     work_inline(monkeypatch, lambda key: key.startswith("transfer/"))
-    summary = fit_run(tmp_path / "b", tasks(), configuration()).summary
+    summary = fit_run(tmp_path / "b", tasks(), configuration()).run.summary
     assert "Transfer could not be measured, so there are no clusters" in " ".join(summary["doubts"])
     assert summary["transfer"] is None
-    assert not (tmp_path / "b" / "scores.csv").exists()
+    assert Run(tmp_path / "b").scores is None
     # The figures of models that do not serve are not worth a run.
     work_inline(monkeypatch, lambda key: "/alone/" in key or "/together/" in key)
     paper = configuration().model_copy(update={"strategy": "paper"})
-    summary = fit_run(tmp_path / "c", tasks(), paper).summary
+    summary = fit_run(tmp_path / "c", tasks(), paper).run.summary
     assert set(summary["evaluation"]["means"]) == {"cluster", "served"}
     assert "own models of some tasks could not be trained" in summary["doubts"][0]
     assert all(unit["stage"] == "evaluate" for unit in summary["quarantined"])
@@ -184,14 +186,19 @@ def test_models_are_made_without_what_could_not_be_done(
 
 def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
+    before = tiny_run.digest_results(folder)
     for name in ("models/multitask/arrays.safetensors", "models/fewshot/manifest.json", "clusters.csv"):
-        content = bytearray((folder / name).read_bytes())
+        path = (folder / "current" / name).resolve()
+        content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
-        (folder / name).write_bytes(content)
-    with pytest.raises(StoreError, match=r"clusters\.csv"):
-        Run(folder)
-    fit_run(folder, tasks(), configuration())
-    assert tiny_run.digest_results(folder) == tiny_run.digest_results(tiny_run.finished_run())
+        path.write_bytes(content)
+    opened = Run(folder)
+    for use in (lambda: opened.multitask, lambda: opened.fewshot, lambda: opened.clusters):
+        with pytest.raises(StoreError, match="damaged"):
+            use()
+    assert not fit_run(folder, tasks(), configuration()).was_finished
+    assert tiny_run.digest_results(folder) == before
+    RunFolder(folder).version(1).check()
 
 
 def test_the_papers_way_with_a_task_that_cannot_be_learned(
@@ -201,8 +208,8 @@ def test_the_papers_way_with_a_task_that_cannot_be_learned(
     given = load_tasks(tiny_run.tiny_tasks(), allow_incomplete=True)
     paper = configuration().model_copy(update={"strategy": "paper"})
     result = fit_run(tmp_path / "run", given, paper)
-    assert [unit["tasks"] for unit in result.summary["quarantined"]] == [["unfit"]]
-    assert "all of label 'greet'" in result.summary["quarantined"][0]["error"]
+    assert [unit["tasks"] for unit in result.run.quarantined] == [["unfit"]]
+    assert "all of label 'greet'" in result.run.quarantined[0]["error"]
     opened = Run(tmp_path / "run")
     assert set(opened.evaluation.means) == {"own", "shared", "cluster", "served"}
     for figures in opened.evaluation.tasks:
@@ -210,7 +217,7 @@ def test_the_papers_way_with_a_task_that_cannot_be_learned(
         if figures.group >= 0:
             assert figures.cluster == figures.served
     with pytest.raises(UsageError, match="set aside"):
-        opened.find("unfit")
+        opened.predict("unfit", "hello")
 
 
 def test_another_run_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -231,9 +238,7 @@ def test_where_files_are_does_not_count(tmp_path: Path) -> None:
     vectors = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"]
     for path, content in zip(vectors, ["hi 1 2\n", "hi 1 2\n", "hi 1 3\n"], strict=True):
         path.write_text(content)
-    found = [
-        make_identity(TaskSet([]), FitSettings(encoder="cnn", vectors=path)).fingerprint for path in vectors
-    ]
+    found = [identify(TaskSet([]), FitSettings(encoder="cnn", vectors=path)) for path in vectors]
     assert found[0] == found[1] != found[2]
 
 
@@ -265,16 +270,16 @@ def test_a_single_task_has_a_model_and_nothing_to_share(
     task = tiny_run.make_task(0)
     lonely = TaskSet([task.take(task.rows("train", "valid"))])
     chosen = FitSettings(model=str(tiny_run.tiny_model()))
-    summary = fit_run(tmp_path / "run", lonely.keep_private(["task 0"]), chosen).summary
+    summary = fit_run(tmp_path / "run", lonely.keep_private(["task 0"]), chosen).run.summary
     assert summary["clusters"] is None
     assert summary["fewshot"] is None
     assert summary["doubts"][0].startswith("New tasks cannot be learned from few rows")
     opened = Run(tmp_path / "run")
     assert [figures.state for figures in opened.evaluation.tasks] == ["no test rows"]
-    answers = opened.find("task 0")
-    assert answers.answer([]) == []
-    assert answers.ask_with_scope is None
-    assert answers.answer(["where is my parcel"])[0].label == "track"
-    assert np.isclose(sum(answers.answer(["where is my parcel"])[0].probabilities), 1)
+    assert len(opened.predict("task 0", [])) == 0
+    found = opened.predict("task 0", "where is my parcel")
+    assert found.out_of_scope is None
+    assert found.labels.tolist() == ["track"]
+    assert np.isclose(found.probabilities.sum(), 1)
     with pytest.raises(UsageError, match="nothing that learns new tasks"):
         opened.fewshot  # noqa: B018

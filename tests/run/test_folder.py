@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,8 @@ def objects(run: Path) -> set[bytes]:
 def test_a_version_is_read_as_it_was_written(run: Path) -> None:
     version = RunFolder(run).current()
     assert (version.number, contents(version)) == (1, FILES)
-    assert version.change == Change("fit", ("acme",))
+    assert (version.change.kind, version.change.tasks, version.change.version) == ("fit", ("acme",), 1)
+    assert version.change.when > 1.7e9
     assert (version.identity, version.libraries) == tuple(WHAT.values())
     assert (run / "current" / "summary.json").read_bytes() == b"{}"
     assert version.names("tasks") == ["tasks/acme.parquet"]
@@ -85,7 +87,8 @@ def test_the_next_version_shares_what_did_not_change(run: Path) -> None:
     rows = FILES["tasks/acme.parquet"]
     expected = {"summary.json": b"[2]", "tasks/acme.parquet": rows, "tasks/piper.parquet": rows}
     assert contents(second) == contents(RunFolder(run).current()) == expected
-    assert [version.change.sentence for version in RunFolder(run).changes()] == ["", "One task more."]
+    assert second.history[:1] == first.history
+    assert second.change == replace(second.change, kind="add", sentence="One task more.", flips={"acme": 1})
     assert contents(RunFolder(run).version(1)) == FILES
 
 

@@ -14,9 +14,8 @@ from robusttc.clustering import StopRule
 from robusttc.data import TaskSet, write_tasks
 from robusttc.encoders import SentenceEncoder
 from robusttc.jobs import Job, Runner, Stopped
-from robusttc.run.identity import Identity
-from robusttc.run.store import RunStore
-from robusttc.run.workers import StoredJobs
+from robusttc.run import Run
+from robusttc.run.store import JobStore
 from robusttc.transfer import measure_transfer, round_sizes
 
 N_TASKS = 52
@@ -53,18 +52,17 @@ def test_a_run_that_was_killed_goes_on_to_the_same_scores(tmp_path: Path) -> Non
     assert len(expected) in sizes[:-1]
     done: list[str] = []
     scores = None
-    with RunStore.create(tmp_path / "run", Identity({}, dict.fromkeys(tasks.names, "0"), {})) as store:
+    with JobStore(tmp_path / "jobs.sqlite") as store:
         # Killed in the middle of each of the four rounds.
         for n_left in (20, 52, 52, 52, 1000):
             executor = Dying(n_left)
-            runner = Runner(executor, StoredJobs(store), stop=executor.is_dead)
+            runner = Runner(executor, store, stop=executor.is_dead)
             rule = StopRule(min_gain=float("inf"))
             try:
                 scores = measure_transfer(tasks, encoder=encoder, stop=rule, runner=runner)
             except Stopped:
                 assert n_left < 1000
             done += executor.done
-        assert store.n_scores() == len(expected)
     assert scores == expected
     assert rule == bound
     n_redone = len(done) - len(set(done))
@@ -75,8 +73,8 @@ def test_a_run_that_was_killed_goes_on_to_the_same_scores(tmp_path: Path) -> Non
 def test_a_run_says_what_was_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("robusttc.run.workers.make_executor", lambda *_, **__: tiny_run.Inline())
-    monkeypatch.setattr("robusttc.run.stages.StopRule", lambda: StopRule(min_gain=float("inf")))
+    monkeypatch.setattr("robusttc.run.fit.make_executor", lambda *_, **__: tiny_run.Inline())
+    monkeypatch.setattr("robusttc.run.fit.StopRule", lambda: StopRule(min_gain=float("inf")))
     write_tasks(many_tasks(), tmp_path / "tasks")
     out = tmp_path / "run"
     assert main([*tiny_run.fit_options(tmp_path / "tasks"), "--out", str(out)]) == 0
@@ -87,18 +85,18 @@ def test_a_run_says_what_was_saved(
         f"({100 * (1 - n_scores / n_planned):.0f} % saved)."
     )
     assert sentence in capsys.readouterr().out
-    summary = json.loads((out / "summary.json").read_text())
+    summary = json.loads((out / "current" / "summary.json").read_text())
     assert summary["transfer"]["n_scores"] == n_scores
     assert summary["transfer"]["stopped_early"] == {
         "n_scores": n_scores,
         "n_planned": n_planned,
         "sentence": sentence,
     }
-    assert (out / "scores.csv").read_text().count("\n") == n_scores + 1
+    assert (out / "current" / "scores.csv").read_text().count("\n") == n_scores + 1
 
 
 def test_a_run_that_measures_everything_saves_nothing() -> None:
-    summary = json.loads((tiny_run.finished_run() / "summary.json").read_text())
+    summary = Run(tiny_run.finished_run()).summary
     assert summary["transfer"]["stopped_early"] is None
 
 

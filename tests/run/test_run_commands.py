@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 import tiny_run
-from later_tasks import holds
 
 from robusttc.cli import main
 from robusttc.cli.predict import read_texts
-from robusttc.data import TaskSet, read_examples, write_tasks
+from robusttc.data import read_examples
 from robusttc.encoders import SentenceEncoder, default_cache_folder
-from robusttc.errors import DataError, StoreError
+from robusttc.errors import DataError
 from robusttc.multitask import ClusterMultiTask
-from robusttc.run.adapted import AdaptedModels
-from robusttc.run.later.adding import add_tasks
-from robusttc.run.run import Run
+from robusttc.run import Run
+from robusttc.run.task_files import adapted_files
 
 TEXTS = ["where is my parcel today", "hello good morning", "give my money back now"]
 EXAMPLES = (
@@ -91,7 +89,7 @@ def test_predict_gives_a_line_a_text(run: Path, tmp_path: Path, capsys: Out) -> 
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     assert main(["predict", str(run), str(tmp_path / "texts.txt"), "--task", "task 0", "--proba"]) == 0
     rows = rows_of(capsys.readouterr().out)
-    model = ClusterMultiTask.load(run / "models" / "multitask")
+    model = ClusterMultiTask.load(run / "current" / "models" / "multitask")
     expected = model.predict_proba("task 0", TEXTS)
     assert (
         [row["label"] for row in rows]
@@ -177,7 +175,8 @@ def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Pa
     assert main(["predict", str(own), str(tmp_path / "texts.txt"), "--task", "../new/task"]) == 0
     assert [row["label"] for row in rows_of(capsys.readouterr().out)] == ["weather", "music"]
     # What was fitted is as it was.
-    assert tiny_run.digest_results(own) == tiny_run.digest_results(run)
+    fitted = tiny_run.digest_results(run)
+    assert {name: tiny_run.digest_results(own)[name] for name in fitted} == fitted
     assert main(["evaluate", str(own)]) == 0
     capsys.readouterr()
     assert main(arguments) == 2
@@ -187,7 +186,14 @@ def test_a_new_task_is_added_and_answers(run: Path, tmp_path: Path, examples: Pa
     assert document["n_examples"] == 6
     assert document["label_names"] == ["music", "weather"]
     assert document["nearest_tasks"][0]["task"].startswith("task ")
-    assert AdaptedModels(own).names() == ["../new/task"]
+    opened = Run(own)
+    assert opened.adapted_names == ("../new/task",)
+    assert [(change.kind, change.tasks) for change in opened.history] == [
+        ("fit", ()),
+        *[("adapt", ("../new/task",))] * 2,
+    ]
+    # Its layers are those of the run.
+    assert sum(opened.version.files[file][1] for file in adapted_files("../new/task")) < 100_000
     assert main(["predict", str(own), "--task", "./new/tusk"]) == 4
     assert "Did you mean '../new/task'?" in capsys.readouterr().err
 
@@ -205,7 +211,6 @@ def test_texts_that_predict_is_asked_about_are_kept_nowhere(
     tmp_path: Path, examples: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
-    add_tasks(folder, TaskSet([tiny_run.make_task(6)]))
     assert main(["adapt", str(folder), str(examples), "--name", "late"]) == 0
     encoded: list[str] = []
 
@@ -218,21 +223,42 @@ def test_texts_that_predict_is_asked_about_are_kept_nowhere(
     monkeypatch.setattr(SentenceEncoder, "encode", encode)
     known = next(iter(tiny_run.make_task(0).texts))
     n_before = count_vectors()
+    files = sorted(folder.rglob("*"))
     (tmp_path / "texts.txt").write_text(f"what nobody else asked\n{known}\n")
-    # Of the fit, private, added, and adapted.
-    for n_asked, task in enumerate(("task 0", "task 5", "task 6", "late"), start=1):
+    # Of the fit, private, and adapted.
+    for n_asked, task in enumerate(("task 0", "task 5", "late"), start=1):
         assert main(["predict", str(folder), "--task", task, str(tmp_path / "texts.txt")]) == 0
         assert encoded == ["what nobody else asked"] * n_asked  # once a command, and not what is in the cache
     opened = Run(folder)
-    for model in (opened.multitask, opened.learned("task 6")):
-        task = model.task_names_[0]
-        model.predict(task, ["what nobody else asked"])
-        model.predict_proba(task, ["what nobody else asked"])
-        model.scope_score(task, ["what nobody else asked"])
-    opened.adapted.load("late").predict(["what nobody else asked"])
+    for task in ("task 0", "task 5", "late"):
+        opened.predict(task, ["what nobody else asked"]).nearest  # noqa: B018
     assert count_vectors() == n_before
-    assert holds(folder, "what nobody else asked") == []
+    assert sorted(folder.rglob("*")) == files
+    content = [path.read_bytes() for path in files if path.is_file()]
+    assert not any(b"what nobody else asked" in one for one in content)
     capsys.readouterr()
+
+
+def test_a_prediction_says_all_of_a_text(run: Path) -> None:
+    opened = Run(run)
+    found = opened.predict("task 0", [*TEXTS, "zebra"], abstain_below=0.4)
+    assert found.labels.tolist()[:3] == ["track", "greet", "refund"]
+    assert found.probabilities.shape == (4, 3)
+    assert found.in_scope.tolist() == (found.out_of_scope <= 0.5).tolist()
+    rows = opened.rows_of("task 0")
+    train = {*rows.texts_at(rows.rows("train"))}
+    for text, near in zip(found.texts, found.nearest, strict=True):
+        assert near.text in train
+        assert -1 <= near.similarity <= 1.0001
+        assert text != "where is my parcel today" or near.text.startswith("where is my parcel")
+    exact = opened.predict("task 0", rows.texts_at(rows.rows("train")[:1]))
+    assert exact.nearest[0].text == exact.texts[0]
+    assert exact.nearest[0].similarity == pytest.approx(1, abs=1e-4)
+    frame = found.to_frame()
+    assert list(frame.columns)[:4] == ["text", "label", "probability", "out_of_scope"]
+    assert frame.shape == (4, 7)
+    assert len(opened.evaluate().to_frame()) == 6
+    assert "2 clusters" in opened._repr_html_()
 
 
 def words_in_a_shell(line: str, folder: Path) -> list[str]:
@@ -246,7 +272,6 @@ def words_in_a_shell(line: str, folder: Path) -> list[str]:
 def test_commands_can_be_pasted(name: str, tmp_path: Path, examples: Path, capsys: Out) -> None:
     folder = tiny_run.copy_of_run(tmp_path / f"run {name}")
     (tmp_path / "empty").mkdir()
-    write_tasks(TaskSet([tiny_run.make_task(6)]), tmp_path / "new")
     capsys.readouterr()
 
     def run(*words: str) -> list[list[str]]:
@@ -264,27 +289,22 @@ def test_commands_can_be_pasted(name: str, tmp_path: Path, examples: Path, capsy
         texts,
         ["adapt", str(folder), "EXAMPLES.csv", "--name", "NAME"],
     ]
-    assert run("add", str(folder), str(tmp_path / "new")) == [["report", str(folder)], texts]
-    assert run("remove", str(folder), "--task", "task 6") == [["report", str(folder)]]
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_a_damaged_added_task_is_told(tmp_path: Path, examples: Path, capsys: Out) -> None:
+def test_a_damaged_adapted_task_is_told(tmp_path: Path, examples: Path, capsys: Out) -> None:
     own = tiny_run.copy_of_run(tmp_path / "run")
     assert main(["adapt", str(own), str(examples), "--name", "new"]) == 0
-    added = AdaptedModels(own)
-    file = added.place("new") / "arrays.safetensors"
+    file = Run(own).path(adapted_files("new")[0]).resolve()
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
     capsys.readouterr()
     assert main(["predict", str(own), "--task", "new"]) == 5
-    assert "arrays.safetensors" in capsys.readouterr().err
-    assert added.names() == []
+    assert adapted_files("new")[0] in capsys.readouterr().err
+    assert main(["evaluate", str(own)]) == 0
     assert main(["adapt", str(own), str(examples), "--name", "new", "--replace"]) == 0
-    added.place("new").rename(added.place("other"))
-    with pytest.raises(StoreError, match="the model is of another task; got 'new'"):
-        added.load("other")
+    assert Run(own).predict("new", "will there be wind").labels.tolist() == ["weather"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +327,7 @@ def test_examples_that_cannot_be_used(
         path.write_text(content)
     assert main(["adapt", str(run), str(path), "--name", name]) == code
     assert words in capsys.readouterr().err
-    assert not (run / "adapted").exists()
+    assert Run(run).adapted_names == ()
 
 
 def test_contradicting_examples_are_doubtful(tmp_path: Path, capsys: Out) -> None:
@@ -327,17 +347,21 @@ def test_examples_are_for_training_unless_the_file_says_otherwise(tmp_path: Path
 
 
 def test_what_is_no_finished_run(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "empty").mkdir()
     for command in (["evaluate"], ["predict", "--task", "x"], ["adapt", "x.csv", "--name", "x"]):
-        for place, words in (("nowhere", "there is no such folder"), (".", "there is no run in this folder")):
-            assert main([command[0], str(tmp_path / place), *command[1:]]) == 5
+        for place, words in (
+            ("nowhere", "there is no such folder"),
+            ("empty", "there is no run in this folder"),
+        ):
+            assert main([command[0], str(tmp_path / place), *command[1:]]) == 2
             err = capsys.readouterr().err
             assert words in err
             assert "Traceback" not in err
 
 
-def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, capsys: Out) -> None:
+def test_a_run_of_another_version_is_refused(tmp_path: Path, capsys: Out) -> None:
     own = tiny_run.copy_of_run(tmp_path / "run")
-    manifest = json.loads((own / "manifest.json").read_text())
-    (own / "manifest.json").write_text(json.dumps({**manifest, "version": 99}))
+    path = own / "current" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 99}))
     assert main(["evaluate", str(own)]) == 5
-    assert "written by a newer robusttc" in capsys.readouterr().err
+    assert "written by another version of robusttc; got form 99" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,16 @@ import tiny_run
 
 from robusttc.data import load_tasks
 from robusttc.encoders import SentenceEncoder, VectorCache
-from robusttc.errors import StoreError
+from robusttc.errors import DoubtWarning, StoreError
 from robusttc.jobs import Runner
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
-from robusttc.run import stages
-from robusttc.run.comparing import compare_models
-from robusttc.run.grouping import Groups, find_groups
-from robusttc.run.identity import Identity
-from robusttc.run.settings import FitSettings
-from robusttc.run.stages import Stages, in_stage, make_multitask
-from robusttc.run.store import RunStore
-from robusttc.run.summary import read_summary
+from robusttc.run import FitSettings, Run, RunFolder
+from robusttc.run import fit as stages
+from robusttc.run.evaluation import compare_models
+from robusttc.run.fit import FitContext, encode_tasks, find_clusters, in_stage, make_multitask, run_stages
+from robusttc.run.folder import FolderWriter
+from robusttc.run.store import JobStore
 from robusttc.transfer import measure_transfer
 
 LABELS = {f"task {number}": number % 2 for number in range(6)}
@@ -76,8 +75,8 @@ def test_a_tuned_encoder_is_made_in_the_first_stage(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stages, "fine_tune_on_tasks", tune)
     chosen = FitSettings(model=str(tiny_run.tiny_model()), tune="encoder", device="cpu")
     tasks = load_tasks(tiny_run.good_tasks()).keep_private(["task 3"])
-    with RunStore.create(tmp_path / "run", Identity({}, tasks.content_hashes, {})) as store:
-        encoder = Stages(tmp_path / "run", store, Runner(), chosen).encode(tasks)
+    with JobStore(tmp_path / "jobs.sqlite") as store:
+        encoder = encode_tasks(FitContext(store, Runner(), chosen), tasks)
     assert isinstance(encoder.parts[0], SentenceEncoder)
     assert tuned == [tuple(f"task {number}" for number in (0, 1, 2, 4, 5))]
     estimator = make_multitask(chosen, encoder)
@@ -98,62 +97,62 @@ def test_events_are_of_the_stage_of_the_run() -> None:
 
 
 def test_other_warnings_than_doubts_are_passed_on(tmp_path: Path) -> None:
-    import warnings
-
-    from robusttc.errors import DoubtWarning
-
-    with RunStore.create(tmp_path / "run", Identity({}, {}, {})) as store:
-        made = Stages(tmp_path / "run", store, Runner(), FitSettings())
+    with JobStore(tmp_path / "jobs.sqlite") as store:
+        context = FitContext(store, Runner(), FitSettings())
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with made.stage("encode"):
+            with context.stage("encode"):
                 warnings.warn("doubtful", DoubtWarning, stacklevel=1)
                 warnings.warn("doubtful", DoubtWarning, stacklevel=1)
                 warnings.warn("something else", UserWarning, stacklevel=1)
-    assert made.doubts == ["doubtful"]
+    assert context.doubts == ["doubtful"]
     assert [str(one.message) for one in caught] == ["something else"]
 
 
-def test_clusters_that_serve_without_proof_are_doubtful(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("converged", "policy", "n_doubts"), [(False, "always", 1), (True, "always", 0), (False, "never", 0)]
+)
+def test_clusters_that_serve_without_proof_are_doubtful(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, converged: bool, policy: Any, n_doubts: int
+) -> None:
     tasks = load_tasks(tiny_run.good_tasks())
     encoder = SentenceEncoder(tiny_run.tiny_model(), device="cpu")
-    groups = find_groups(measure_transfer(tasks, encoder=encoder), FitSettings(clusters=2), runner=Runner())
-    assert groups is not None
-    assert groups.members() == {
-        0: ("task 0", "task 2", "task 4"),
-        1: ("task 1", "task 3", "task 5"),
-    }
-    assert groups.by_name == LABELS
-    assert groups.certificate["converged"]
-
-    class Learner:
-        clusters_serve_ = True
-
-    with RunStore.create(tmp_path / "run", Identity({}, {}, {})) as store:
-        for certificate, learner, expected in (
-            ({"converged": False, "sentence": "Not proven."}, Learner, 1),
-            ({"converged": True, "sentence": "Proven."}, Learner, 0),
-            ({"converged": False, "sentence": "Not proven."}, None, 0),
-        ):
-            made = Stages(tmp_path / "run", store, Runner(), FitSettings())
-            other = dataclasses.replace(groups, certificate=certificate)
-            assert isinstance(other, Groups)
-            model: Any = Learner() if learner else type("Nobody", (), {"clusters_serve_": False})()
-            made.doubt_clusters(other, model, None)
-            assert len(made.doubts) == expected
+    chosen = FitSettings(
+        model=str(tiny_run.tiny_model()),
+        clusters=2,
+        n_folds=2,
+        n_random=0,
+        cluster_models=policy,
+        device="cpu",
+    )
+    with JobStore(tmp_path / "jobs.sqlite") as store:
+        context = FitContext(store, Runner(), chosen)
+        found = find_clusters(context, tasks, encoder, measure_transfer(tasks, encoder=encoder))
+        assert found is not None
+        assert found.by_name == LABELS
+        assert found.certificate["converged"]
+        certificate = {"converged": converged, "sentence": "As it is."}
+        other = dataclasses.replace(found, certificate=certificate)
+        monkeypatch.setattr(stages, "find_clusters", lambda *_: other)
+        monkeypatch.setattr(stages, "fit_fewshot", lambda *_: None)
+        doubts = run_stages(context, tasks).doubts
+    assert doubts == ["Of the clusters that serve: As it is."] * n_doubts
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "cannot be read"),
         (b"{", "cannot be read"),
-        (b"[]", "no summary of a run"),
-        (b'{"format": "robusttc run", "version": 9}', "another version; got 9; expected 1"),
+        (b"[]", "another version"),
+        (b'{"format": "robusttc summary"}', "another version"),
     ],
 )
-def test_a_summary_that_cannot_be_used(tmp_path: Path, content: bytes | None, words: str) -> None:
-    if content is not None:
-        (tmp_path / "summary.json").write_bytes(content)
+def test_a_summary_that_cannot_be_used(tmp_path: Path, content: bytes, words: str) -> None:
+    folder = tiny_run.copy_of_run(tmp_path / "run")
+    with FolderWriter(folder) as writer:
+        base = RunFolder(folder).current()
+        writer.begin(base)
+        writer.write("summary.json", content)
+        writer.publish(base.change, identity=base.identity, libraries=base.libraries)
     with pytest.raises(StoreError, match=words):
-        read_summary(tmp_path)
+        Run(folder)

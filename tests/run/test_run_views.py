@@ -14,6 +14,7 @@ from robusttc.cli.adapt import show_adapted
 from robusttc.cli.console import percent
 from robusttc.cli.run_view import show_run
 from robusttc.data import Task
+from robusttc.run import Evaluation
 from robusttc.stats import Estimate
 
 
@@ -67,12 +68,12 @@ def test_what_went_wrong_is_shown() -> None:
         "transfer": None,
         "multitask": {"verdict": None},
         "fewshot": None,
-        "evaluation": {"means": {}, "gains": {}, "tasks": []},
         "doubts": ["It is doubtful."],
         "quarantined": [{**unit, "key": f"transfer/{number}"} for number in range(7)],
         "costs": [],
     }
-    show_run(Console(file=shown, width=80), Path("run"), summary)
+    run: Any = SimpleNamespace(summary=summary, evaluation=Evaluation.of([]))
+    show_run(Console(file=shown, width=80), Path("run"), run)
     text = shown.getvalue()
     for words in (
         "No clusters: ",
@@ -81,7 +82,7 @@ def test_what_went_wrong_is_shown() -> None:
         "Left out: 7 units of work (--retry tries again):",
         "  transfer/0: poi\\x1bson",
         "  … and 2 more in summary.json",
-        "In run: models/, clusters.csv, summary.json.",
+        "In run/current: models/, clusters.csv, summary.json.",
     ):
         assert words in text
     assert "robusttc adapt" not in text

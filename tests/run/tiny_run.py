@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import hashlib
 import json
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.encoders.model_folder import default_model_folder
 from robusttc.errors import WorkError
 from robusttc.jobs import InProcessExecutor, Job, Result
+from robusttc.run import RunFolder
 
 FAMILIES = [
     {"track": "where is my parcel {}", "refund": "give my money back {}", "greet": "hello good morning {}"},
@@ -140,17 +140,12 @@ def fail(_shared: Any, _argument: Any) -> Result:
 
 def copy_of_run(place: Path) -> Path:
     """A copy of the finished run that a test may change."""
-    shutil.copytree(finished_run(), place)
+    shutil.copytree(finished_run(), place, symlinks=True)
     return place
 
 
 def digest_results(folder: Path) -> dict[str, str]:
-    """The SHA-256 of everything that the result consists of; the summary has times in it."""
-    names = ("scores.csv", "clusters.csv", "similarity.safetensors")
-    inside = [path for name in ("models", "tasks") for path in sorted((folder / name).rglob("*.*"))]
-    files = [*(folder / name for name in names), *inside]
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-        if path.is_file()
-    }
+    """The SHA-256 of every file of the current version; times are in its manifest alone."""
+    version = RunFolder(folder).current()
+    version.check()
+    return {name: digest for name, (digest, _) in sorted(version.files.items())}

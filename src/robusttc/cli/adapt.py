@@ -21,7 +21,7 @@ from robusttc.run.settings import ReadSettings, read_settings
 if TYPE_CHECKING:
     from robusttc.data import Task
     from robusttc.fewshot import FewShotModel
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
 __all__ = ["adapt"]
 
@@ -50,16 +50,14 @@ def adapt(
     """
     reading, _ = read_settings(ReadSettings, environment={}, options=given)
     # Late, so that --help does not wait for SciPy and torch.
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
     check_name(name)
     opened = Run(run, device=device)
-    check_free(opened, name, replace=replace)
     task = read_examples_aloud(examples, name, reading.read_options(allow_incomplete=True))
     with show_working(f"Learning {name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DoubtWarning)
-        model = opened.fewshot.adapt(task)
-    opened.adapted.save(model)
+        model = opened.adapt(task, replace=replace)
     doubts = [str(one.message) for one in caught if issubclass(one.category, DoubtWarning)]
     if json:
         print_json(as_document(model, task, opened, doubts))
@@ -75,22 +73,6 @@ def check_name(name: str) -> None:
     problem = name_problem(name, "name")
     if problem is not None:
         raise UsageError(problem, where="option --name", got=quote(name))
-
-
-def check_free(opened: Run, name: str, *, replace: bool) -> None:
-    """Refuse a name that is taken."""
-    if any(figures.task == name for figures in opened.evaluation.tasks):
-        raise UsageError(
-            "a task of the run has this name",
-            got=quote(name),
-            todo="choose another name, or add the rows to the task and fit again",
-        )
-    if opened.adapted.has(name) and not replace:
-        raise UsageError(
-            "an added task has this name",
-            got=quote(name),
-            todo="choose another name, or put this one in its place with --replace",
-        )
 
 
 def show_adapted(console: Console, model: FewShotModel, task: Task, opened: Run, run: Path) -> None:

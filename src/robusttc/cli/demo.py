@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from robusttc.data import PlantedTasks
     from robusttc.fewshot import ClusterFewShot
-    from robusttc.run.evaluation import Evaluation
-    from robusttc.run.fitting import FitResult
+    from robusttc.run import Evaluation, FitResult
 
 __all__ = ["demo"]
 
@@ -92,19 +91,16 @@ def demo(
     inspect_aloud(console, place, sources)
     result = fit_aloud(console, place, sources, seed)
 
-    # Late, so that the other commands do not wait for SciPy.
-    from robusttc.run.summary import evaluation_of
-
-    evaluation = evaluation_of(result.summary)
-    show_clusters(console, result.summary)
+    evaluation, summary = result.run.evaluation, result.run.summary
+    show_clusters(console, summary)
     show_families(console, evaluation, planted)
     say(console, "")
     show_means(console, evaluation)
-    verdict = result.summary["multitask"]["verdict"]
+    verdict = summary["multitask"]["verdict"]
     if verdict is not None:
         say(console, verdict["sentence"])
     say(console, evaluation.sentence)
-    show_doubts(console, result.summary)
+    show_doubts(console, summary)
     adapt_aloud(console, place, sources, new_tasks, seed)
     report_aloud(console, place)
     say_what_next(console)
@@ -131,8 +127,7 @@ def inspect_aloud(console: Console, place: DemoFolder, sources: TaskSet) -> None
 def fit_aloud(console: Console, place: DemoFolder, sources: TaskSet, seed: int) -> FitResult:
     """Fit the tasks in a run; one that was stopped goes on, and one that is finished is taken as it is."""
     from robusttc.jobs import Stopped
-    from robusttc.run.fitting import fit_run
-    from robusttc.run.settings import Execution, FitSettings
+    from robusttc.run import Execution, FitSettings, fit_run
 
     n_workers = min(MAX_WORKERS, count_cores())
     options = {"--n-folds": N_FOLDS, "--n-random": N_RANDOM, "--seed": seed, "--workers": n_workers}
@@ -168,7 +163,7 @@ def adapt_aloud(
 ) -> None:
     """Learn a new task from its examples, and compare with what one would have without the run."""
     from robusttc.cli.adapt import show_adapted
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
     title = "4. A new task comes, with a handful of examples"
     # To be copied and run: by then the task is there.
@@ -178,8 +173,7 @@ def adapt_aloud(
         # Planted labels are a little noisy, so a text may stand under two of them.
         warnings.simplefilter("ignore", DoubtWarning)
         examples = read_examples(place.new_task, NEW_NAME).tasks[NEW_NAME]
-        model = opened.fewshot.adapt(examples)
-        opened.adapted.save(model)
+        model = opened.adapt(examples, replace=True)
         accuracies = compare_learners(opened.fewshot, sources, new_tasks, seed)
     show_adapted(console, model, examples, opened, place.run)
     show_new_tasks(console, accuracies, n_rows=len(new_tasks[0].test), texts=place.new_texts)

@@ -15,7 +15,7 @@ from robusttc.cli.run_view import KIND_WORDS, show_doubts, show_means, show_task
 from robusttc.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from robusttc.run.evaluation import Evaluation
+    from robusttc.run import Evaluation
     from robusttc.stats import Estimate
 
 __all__ = ["evaluate"]
@@ -37,7 +37,7 @@ def evaluate(
     where the run left something out.
     """
     # Late, so that --help does not wait for SciPy and torch.
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
     opened = Run(run)
     evaluation, summary = opened.evaluation, opened.summary
@@ -57,7 +57,7 @@ def evaluate(
             if verdict is not None:
                 say(console, verdict["sentence"])
         show_doubts(console, summary)
-    return int(ExitCode.DOUBT if summary["quarantined"] or summary["doubts"] else ExitCode.DONE)
+    return int(ExitCode.DOUBT if opened.is_doubtful else ExitCode.DONE)
 
 
 def write_table(evaluation: Evaluation, path: Path) -> None:

@@ -40,8 +40,8 @@ def explain(
     """
     # Late, so that --help does not wait for SciPy and torch.
     from robusttc.cli.explain_view import show_explanation
+    from robusttc.run import Run
     from robusttc.run.explain.explaining import explain_task
-    from robusttc.run.run import Run
 
     with show_working("Comparing labels with the nearest tasks …"):
         explanation = explain_task(Run(run, device=device), task, n_others=others, all_culprits=culprits)

@@ -17,7 +17,7 @@ from robusttc.run.settings import Execution, FitSettings, read_settings
 
 if TYPE_CHECKING:
     from robusttc.data import TaskSet
-    from robusttc.run.fitting import FitResult
+    from robusttc.run import FitResult
 
 __all__ = ["fit"]
 
@@ -48,7 +48,7 @@ def fit(
     """
     # Late, so that the other commands do not wait for SciPy and torch.
     from robusttc.jobs import Stopped
-    from robusttc.run.fitting import fit_run
+    from robusttc.run import fit_run
 
     configuration, execution = read_settings(FitSettings, file=config, options=given)
     is_new = check_place(out)
@@ -65,38 +65,34 @@ def fit(
         except (Stopped, KeyboardInterrupt):
             raise RunStoppedError(out) from None
     if json:
-        print_json(result.summary)
+        print_json(result.run.summary)
     elif not quiet:
         if result.was_finished:
             say(output_console(), f"The run in {out} is finished: there is nothing to do.\n")
-        show_run(output_console(), out, result.summary)
+        show_run(output_console(), out, result.run)
     page = find_or_write_report(result)
     if not json and not quiet:
         say(output_console(), f"\nReport, to open in a browser: {page}")
-    return int(ExitCode.DOUBT if result.is_doubtful else ExitCode.DONE)
+    return int(ExitCode.DOUBT if result.run.is_doubtful else ExitCode.DONE)
 
 
 def find_or_write_report(result: FitResult) -> Path:
     """Give the page of a run; that of a run that was finished before is kept."""
     from robusttc.report.writing import REPORT, write_report
 
-    page = result.folder / REPORT
+    page = result.run.folder / REPORT
     if result.was_finished and page.is_file():
         return page
-    return write_report(result.folder).path
+    return write_report(result.run.folder).path
 
 
 def check_place(out: Path) -> bool:
     """Refuse a folder that holds something else before any work is done; tell whether the run is new."""
-    from robusttc.run.creation import DATABASE, refuse_used
+    from robusttc.run import RunFolder
 
     if out.exists() and not out.is_dir():
         raise UsageError("there is a file where the run's folder should be", where=quote(str(out)))
-    if (out / DATABASE).exists():
-        return False
-    if out.is_dir():
-        refuse_used(out)
-    return True
+    return not RunFolder(out).is_begun()
 
 
 def tell_cost(tasks: TaskSet, configuration: FitSettings, execution: Execution) -> None:
@@ -104,8 +100,7 @@ def tell_cost(tasks: TaskSet, configuration: FitSettings, execution: Execution) 
     from robusttc.clustering import StopRule
     from robusttc.encoders import make_encoder
     from robusttc.formatting import format_seconds
-    from robusttc.run.learnable import sort_tasks
-    from robusttc.run.learning_cost import estimate_learning
+    from robusttc.run import estimate_learning, sort_tasks
     from robusttc.transfer import estimate_cost
 
     shared = sort_tasks(tasks, configuration).tasks.shareable()

@@ -18,7 +18,7 @@ from robusttc.data import TABLE_ENDINGS, ProblemList, ending_of, normalise_name,
 from robusttc.errors import DataError, Problem, quote
 
 if TYPE_CHECKING:
-    from robusttc.run.answering import Answer, Answers
+    from robusttc.run import Prediction, TaskPredictor
 
 __all__ = ["predict", "read_texts"]
 
@@ -52,45 +52,47 @@ def predict(
     """
     # Late, so that --help does not wait for SciPy and torch.
     from robusttc.models import check_threshold
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
     check_threshold(abstain_below)
-    answers = Run(run, device=device).find(task)
+    predictor = Run(run, device=device).predictor(task)
     texts = read_texts(file, text_column)
     if json:
-        print_document(answers, texts, abstain_below)
+        print_document(predictor, texts, abstain_below)
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    labels = [f"p({label})" for label in answers.label_names] if proba else []
+    labels = [f"p({label})" for label in predictor.label_names] if proba else []
     writer.writerow(["label", "probability", "out_of_scope", *labels])
     while batch := list(islice(texts, TEXTS_AT_ONCE)):
-        for answer in answers.answer(batch, abstain_below=abstain_below):
-            writer.writerow(cells_of(answer, proba=proba))
+        writer.writerows(lines_of(predictor.predict(batch, abstain_below=abstain_below), proba=proba))
         sys.stdout.flush()
 
 
-def cells_of(answer: Answer, *, proba: bool) -> list[str]:
-    """Give one line of the output."""
-    scope = "" if answer.out_of_scope is None else f"{answer.out_of_scope:.4f}"
-    shares = [f"{share:.4f}" for share in answer.probabilities] if proba else []
-    return [answer.label or "", f"{answer.probability:.4f}", scope, *shares]
+def lines_of(prediction: Prediction, *, proba: bool) -> Iterator[list[str]]:
+    """Yield the lines of the output, one per text."""
+    for k, label in enumerate(prediction.labels.tolist()):
+        scope = "" if prediction.out_of_scope is None else f"{prediction.out_of_scope[k]:.4f}"
+        shares = [f"{share:.4f}" for share in prediction.probabilities[k].tolist()] if proba else []
+        yield [label or "", f"{prediction.confidence[k]:.4f}", scope, *shares]
 
 
-def print_document(answers: Answers, texts: Iterator[str], abstain_below: float | None) -> None:
-    """Print all answers as one JSON document."""
+def print_document(predictor: TaskPredictor, texts: Iterator[str], abstain_below: float | None) -> None:
+    """Print all predictions as one JSON document."""
     found: list[dict[str, Any]] = []
     while batch := list(islice(texts, TEXTS_AT_ONCE)):
-        for text, answer in zip(batch, answers.answer(batch, abstain_below=abstain_below), strict=True):
+        said = predictor.predict(batch, abstain_below=abstain_below)
+        scopes = [None] * len(batch) if said.out_of_scope is None else said.out_of_scope.tolist()
+        for k, text in enumerate(batch):
             found.append(
                 {
                     "text": text,
-                    "label": answer.label,
-                    "probability": answer.probability,
-                    "out_of_scope": answer.out_of_scope,
-                    "probabilities": dict(zip(answers.label_names, answer.probabilities, strict=True)),
+                    "label": said.labels[k],
+                    "probability": float(said.confidence[k]),
+                    "out_of_scope": scopes[k],
+                    "probabilities": dict(zip(said.label_names, said.probabilities[k].tolist(), strict=True)),
                 }
             )
-    print_json({"task": answers.task, "predictions": found})
+    print_json({"task": predictor.task, "predictions": found})
 
 
 def read_texts(file: Path, text_column: str = "text") -> Iterator[str]:

@@ -39,7 +39,7 @@ def report(
     """
     # Late, so that --help does not wait for SciPy.
     from robusttc.report.document import make_document
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
     written = None
     if json and out is None and not open_page:
@@ -90,7 +90,7 @@ def say_size(n_bytes: int) -> str:
 
 def name_matrices(*, is_there: bool) -> dict[str, Any] | None:
     """Say where the matrices are, which are too large for JSON."""
-    from robusttc.run.places import SCORES, SIMILARITY
+    from robusttc.run.outputs import SCORES, SIMILARITY
 
     return {"scores": SCORES, "similarity": SIMILARITY} if is_there else None
 

@@ -14,7 +14,7 @@ from robusttc.cli.console import percent, say, without_controls
 from robusttc.formatting import command_line, count, format_duration
 
 if TYPE_CHECKING:
-    from robusttc.run.evaluation import Evaluation, TaskFigures
+    from robusttc.run import Evaluation, Run, TaskFigures
 
 __all__ = ["KIND_WORDS", "show_doubts", "show_means", "show_run", "show_tasks"]
 
@@ -28,14 +28,12 @@ KIND_WORDS = {
 }
 
 
-def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None:
+def show_run(console: Console, folder: Path, run: Run) -> None:
     """Print what a person wants to know at the end of a fit."""
-    from robusttc.run.summary import evaluation_of
-
+    summary = run.summary
     tasks = summary["tasks"]
     private = f", {tasks['n_private']:,} of them private" if tasks["n_private"] else ""
     say(console, f"{count(tasks['n'], 'task')}{private}, {count(tasks['n_rows'], 'row')}.")
-    # Runs of earlier versions do not have it.
     stopped = (summary["transfer"] or {}).get("stopped_early")
     if stopped is not None:
         say(console, stopped["sentence"])
@@ -44,14 +42,14 @@ def show_run(console: Console, folder: Path, summary: Mapping[str, Any]) -> None
         verdict = (summary[part] or {}).get("verdict")
         if verdict is not None:
             say(console, f"{title}: {verdict['sentence']}")
-    evaluation = evaluation_of(summary)
+    evaluation = run.evaluation
     say(console, "")
     show_means(console, evaluation)
     say(console, evaluation.sentence)
     show_doubts(console, summary)
     show_costs(console, summary)
     files = ["models/", "clusters.csv", "summary.json"] + (["scores.csv"] if summary["transfer"] else [])
-    say(console, f"\nIn {folder}: {', '.join(files)}.")
+    say(console, f"\nIn {folder / 'current'}: {', '.join(files)}.")
     say(console, f"Next: {command_line('evaluate', folder)}")
     say(console, f"      {command_line('predict', folder, '--task', 'NAME', 'TEXTS.txt')}")
     if summary["fewshot"] is not None:

@@ -235,17 +235,19 @@ class FewShotModel:
             If there is no metric to compare texts with (``paper`` on words).
         """
         with threadpool_limits(1):
-            directions = self._directions(self.read(texts))
-            cosines = multiply_rows(directions, self.examples_.vectors.astype(np.float32).T)
+            return self.find_nearest(self.read(texts))
+
+    def find_nearest(self, inputs: FrozenInputs) -> list[NearestExample]:
+        """Return what `nearest_example` does, for texts that were read."""
+        cosines = multiply_rows(self._directions(inputs), self.examples_.vectors.astype(np.float32).T)
+        found = cosines.argmax(axis=1).tolist() if len(cosines) else []
         return [
             NearestExample(
                 self.examples_.texts[place],
                 self.label_names[self.examples_.codes[place]],
                 float(row[place]),
             )
-            for row, place in zip(
-                cosines, cosines.argmax(axis=1).tolist() if len(cosines) else [], strict=True
-            )
+            for row, place in zip(cosines, found, strict=True)
         ]
 
     def _directions(self, inputs: FrozenInputs) -> Floats:

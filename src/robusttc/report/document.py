@@ -28,7 +28,7 @@ from robusttc.run.evaluation import KINDS
 from robusttc.version import __version__
 
 if TYPE_CHECKING:
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
 __all__ = ["ReportDocument", "describe_run", "make_document"]
 
@@ -179,7 +179,7 @@ def describe_history(facts: RunFacts) -> list[dict[str, Any]]:
                 "when": round(change.when),
                 "tasks": list(change.tasks),
                 "sentence": change.sentence,
-                "moved": find_moves(before, facts.partitions[change.version]),
+                "moved": find_moves(before, facts.partitions.get(change.version, {})),
             }
         )
     return found

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robusttc.data import TaskSet
-from robusttc.errors import StoreError, quote
-from robusttc.files import explain_disk_errors
 from robusttc.progress import Progress, report
 from robusttc.report.held_out import HeldOut, read_held_out
-from robusttc.run.evaluation import Evaluation, TaskFigures
-from robusttc.run.later.added_tasks import AddedTask
-from robusttc.run.later.history import Change
-from robusttc.run.places import ADAPTED, CLUSTERS, MULTITASK
-from robusttc.run.similarity import Similarity
-from robusttc.run.store import RunStore
+from robusttc.run import AddedTask, Change, Evaluation, Similarity, TaskFigures
 from robusttc.transfer import TransferScores
 
 if TYPE_CHECKING:
-    from robusttc.run.run import Run
+    from robusttc.run import Run
 
 __all__ = ["STAGE", "RunFacts", "read_facts"]
 
@@ -120,49 +110,19 @@ def read_facts(opened: Run, *, progress: Progress | None = None) -> RunFacts:
     tasks = opened.tasks
     report(progress, STAGE, 1, 3, "steps", "reading scores")
     history = opened.history
-    with RunStore.open(opened.folder, read_only=True) as store:
-        versions = dict(store.identity.versions)
     return RunFacts(
         opened.folder,
         opened.summary,
         tasks,
         opened.evaluation,
         opened.partition(),
-        read_confidence(opened.folder / CLUSTERS),
+        opened.confidence,
         opened.scores,
         opened.similarity,
         history,
-        {change.version: opened.partition(change.version) for change in history},
+        {number: opened.partition(number) for number in opened.kept_versions},
         opened.added,
-        read_adapted(opened.folder / ADAPTED),
-        read_held_out(opened.folder / MULTITASK),
-        versions,
+        opened.adapted_names,
+        read_held_out(opened.path("models/multitask")),
+        opened.made_with,
     )
-
-
-def read_adapted(folder: Path) -> tuple[str, ...]:
-    """Read the names of adapted tasks alone: their models take seconds each. A damaged one has none here."""
-    found = []
-    for path in folder.glob("[!.]*/settings.json"):
-        try:
-            found.append(str(json.loads(path.read_bytes())["name"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return tuple(sorted(found))
-
-
-def read_confidence(path: Path) -> dict[str, float]:
-    """Read how sure each task's cluster is from the file of clusters; tasks without one are left out.
-
-    Raises
-    ------
-    StoreError
-        If it is no such file.
-    """
-    with explain_disk_errors("the clusters cannot be read", path):
-        content = path.read_bytes()
-    try:
-        rows = csv.DictReader(io.StringIO(content.decode(), newline=""))
-        return {row["task"]: float(row["confidence"]) for row in rows if row["cluster"] and row["confidence"]}
-    except (ValueError, KeyError, TypeError, csv.Error) as error:
-        raise StoreError("the clusters cannot be read", where=repr(str(path)), got=quote(error)) from error

@@ -101,7 +101,7 @@ def find_last_moves(facts: RunFacts) -> dict[str, dict[str, Any]]:
     """Give the last move of every task that ever moved."""
     found: dict[str, dict[str, Any]] = {}
     for change in facts.history[1:]:
-        before, after = facts.partitions[change.version - 1], facts.partitions[change.version]
+        before, after = (facts.partitions.get(change.version + step, {}) for step in (-1, 0))
         for move in find_moves(before, after):
             found[move["task"]] = {"from": move["from"], "to": move["to"], "version": change.version}
     return found

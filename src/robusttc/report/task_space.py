@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from robusttc.clustering.standardise import standardise
-from robusttc.run.similarity import Similarity
+from robusttc.run import Similarity
 from robusttc.transfer import TransferScores
 
 __all__ = ["TaskSpace", "make_space", "order_tasks"]

@@ -11,7 +11,7 @@ from robusttc.errors import StoreError, UsageError
 from robusttc.progress import Progress
 from robusttc.report.document import ReportDocument, make_document
 from robusttc.report.page import write_page
-from robusttc.run.run import Run
+from robusttc.run import Run
 
 __all__ = ["REPORT", "ReportWritten", "write_report"]
 

@@ -1,4 +1,4 @@
-"""Runs: a folder that remembers every finished job, and what answers for its tasks."""
+"""Runs: a folder of immutable versions that remembers unfinished work, and what answers for its tasks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,43 @@ from typing import TYPE_CHECKING
 from robusttc._lazy import attach
 
 if TYPE_CHECKING:
-    from robusttc.run.evaluation import Evaluation, TaskFigures
+    from robusttc.run.evaluation import KINDS, Evaluation, TaskFigures
+    from robusttc.run.fit import FitResult, estimate_learning, fit_run, sort_tasks
+    from robusttc.run.folder import Change, RunFolder
+    from robusttc.run.outputs import AddedTask, ClusterRow, Similarity
+    from robusttc.run.predict import Prediction, TaskPredictor
     from robusttc.run.run import Run, open_run
     from robusttc.run.settings import Execution, FitSettings
 
-__all__ = ["Evaluation", "Execution", "FitSettings", "Run", "TaskFigures", "open_run"]
+__all__ = [
+    "KINDS",
+    "AddedTask",
+    "Change",
+    "ClusterRow",
+    "Evaluation",
+    "Execution",
+    "FitResult",
+    "FitSettings",
+    "Prediction",
+    "Run",
+    "RunFolder",
+    "Similarity",
+    "TaskFigures",
+    "TaskPredictor",
+    "estimate_learning",
+    "fit_run",
+    "open_run",
+    "sort_tasks",
+]
 
 __getattr__ = attach(
     __name__,
     {
-        "evaluation": ("Evaluation", "TaskFigures"),
+        "evaluation": ("KINDS", "Evaluation", "TaskFigures"),
+        "fit": ("FitResult", "estimate_learning", "fit_run", "sort_tasks"),
+        "folder": ("Change", "RunFolder"),
+        "outputs": ("AddedTask", "ClusterRow", "Similarity"),
+        "predict": ("Prediction", "TaskPredictor"),
         "run": ("Run", "open_run"),
         "settings": ("Execution", "FitSettings"),
     },

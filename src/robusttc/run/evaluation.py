@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.data import Task
+from robusttc.data import Task, TaskSet
+from robusttc.errors import DoubtWarning, UsageError, WorkError
+from robusttc.jobs import Runner
+from robusttc.progress import Progress, report
 from robusttc.stats import Estimate, difference_interval, mean_interval, share_interval
 
-__all__ = ["KINDS", "Evaluation", "TaskFigures", "judge"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from robusttc.multitask import ClusterMultiTask
+
+__all__ = ["KINDS", "Evaluation", "TaskFigures", "compare_models", "judge", "paired_gain"]
+
+STAGE = "evaluate"
 
 # The models that are told apart, each compared with the first.
 KINDS = ("own", "shared", "cluster", "served")
@@ -26,6 +37,8 @@ Confusion = tuple[str, str, int, int]
 MAX_CONFUSIONS = 12
 MIN_PART_ROWS = 5
 OF_ALL = ("means", "gains", "macro_f1", "novel", "seen")
+# Returns the estimator of the run, with another policy for cluster models; None keeps it.
+MakeEstimator = Callable[[Literal["auto", "always", "never"] | None], "ClusterMultiTask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,22 @@ class TaskFigures:
         if self.gain is None:
             return "no test rows" if not self.n_rows else "not compared"
         return "gains" if self.gain.above_zero else "harmed" if self.gain.below_zero else "no difference"
+
+    def to_row(self) -> dict[str, Any]:
+        """Return it as a row of a table; what the task does not have is None."""
+        row: dict[str, Any] = {"task": self.task, "cluster": self.group, "n_rows": self.n_rows}
+        whole = {name: getattr(self, name) for name in (*KINDS, "gain")}
+        for prefix, found in (("", whole), ("novel_", self.novel), ("seen_", self.seen)):
+            for name in (*KINDS, "gain"):
+                one: Estimate | None = found.get(name)
+                row[f"{prefix}{name}"] = None if one is None else one.mean
+                row[f"{prefix}{name}_low"] = None if one is None else one.low
+                row[f"{prefix}{name}_high"] = None if one is None else one.high
+        for part in PARTS:
+            served = getattr(self, part).get("served")
+            row[f"n_{part}_rows"] = 0 if served is None else served.n
+        row |= {f"{kind}_macro_f1": self.macro_f1.get(kind) for kind in KINDS}
+        return {**row, "state": self.state}
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as values for JSON."""
@@ -169,6 +198,20 @@ class Evaluation:
             f"On test rows sharing helps {self.count('gains'):,} of {n_judged:,} tasks for sure and harms "
             f"{self.count('harmed'):,} (95 % intervals)."
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per task: accuracies on all, novel and seen texts with intervals, and macro-F1.
+
+        Raises
+        ------
+        UsageError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UsageError("to_frame needs pandas", todo="install it: pip install pandas") from None
+        return pd.DataFrame([task.to_row() for task in self.tasks])
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as values for JSON."""
@@ -305,3 +348,77 @@ def count_confusions(labels: Sequence[str], codes: Codes, predicted: Codes) -> t
     return tuple(
         (labels[pairs[0][i]], labels[pairs[1][i]], int(counts[i]), int(of[pairs[0][i]])) for i in order
     )
+
+
+def compare_models(
+    tasks: TaskSet,
+    labels: dict[str, int] | None,
+    estimator: ClusterMultiTask,
+    make: MakeEstimator,
+    *,
+    runner: Runner,
+    name: str,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Return what the test rows say of a trained model, beside single-task, shared and cluster models.
+
+    All figures are of models that have not seen the test rows, before any refit. A blend has single-task and
+    shared models; cluster models that do not serve are trained here, under the names of the stage
+    ``multitask``: its folds come from the store. The paper's models have no components: tasks alone, and all
+    tasks as one cluster, are trained in the same way.
+
+    Parameters
+    ----------
+    tasks, labels
+        What the model was trained on.
+    estimator
+        The model.
+    make
+        Makes the estimator of the run, with another policy for cluster models; None keeps it.
+    runner, name
+        Runs the jobs, and the name under which the stage ``multitask`` ran them.
+    progress
+        Called with the progress of training.
+    """
+    from robusttc.multitask import clusters_to_train
+
+    shared = runner.with_prefix(name, cost_stage=STAGE)
+    predicted: dict[str, dict[str, Codes]] = {
+        task: dict(held.predicted) for task, held in estimator.evaluation_.items()
+    }
+
+    def compare_with(
+        kind: str, of: str, key: str, clusters: Mapping[str, int] | None, policy: Literal["always"] | None
+    ) -> None:
+        """Train other models, and take what their component `of` predicts as that of a `kind`."""
+        # Under another name, unless it is the very computation of the stage multitask.
+        own = runner.with_prefix(f"{name}/{key}", stage=STAGE) if key else shared
+        try:
+            other = make(policy).fit(tasks, clusters, progress=progress, runner=own)
+        except WorkError as error:
+            # Figures that are missing are no reason to have no models.
+            warnings.warn(f"{kind} models cannot be compared with: {error}", DoubtWarning, stacklevel=2)
+            return
+        for task, held in other.evaluation_.items():
+            if of in held.predicted:
+                predicted[task][kind] = held.predicted[of]
+
+    if estimator.strategy == "paper":
+        for codes in predicted.values():
+            codes.pop("own", None)
+        compare_with("own", "own", "alone", dict.fromkeys(tasks.names, -1), None)
+        compare_with("shared", "cluster", "together", None, None)
+    elif (
+        not estimator.predictor_.clusters
+        and labels is not None
+        and clusters_to_train({task: labels[task] for task in tasks.shareable().names})
+    ):
+        compare_with("cluster", "cluster", "", labels, "always")
+    report(progress, STAGE, len(predicted), len(predicted), "tasks")
+    figures = []
+    for task, codes in predicted.items():
+        cluster, test = estimator.predictor_.tasks[task].cluster, estimator.evaluation_[task]
+        held_out = estimator.held_out_.get(task)
+        gain = None if held_out is None else paired_gain(held_out.right)
+        figures.append(judge(tasks[task], cluster, test.rows, codes, test.seen, gain))
+    return Evaluation.of(figures)

@@ -25,7 +25,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, Self
@@ -73,6 +73,8 @@ class Change:
         Per task, how many predictions on held-out rows differ from those of the version before.
     details
         Further values for JSON, such as the costs of its stages.
+    version, when
+        The number of the version, and when it was published, in seconds since 1970; set by `publish`.
     """
 
     kind: str
@@ -81,6 +83,8 @@ class Change:
     seconds: float = 0.0
     flips: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 0
+    when: float = 0.0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Change:
@@ -96,8 +100,10 @@ class Version:
     ----------
     folder
         Its files, as links into the objects; ``RUN/versions/0003``.
-    number, made, change
-        Its number, when it was published (ISO 8601, UTC), and what made it.
+    number
+        Its number.
+    history
+        What made it and all versions before it, the first fit first.
     identity, libraries
         What it was made from, and with which versions of libraries.
     files
@@ -110,14 +116,18 @@ class Version:
 
     folder: Path
     number: int
-    made: str
-    change: Change
+    history: tuple[Change, ...]
     identity: Mapping[str, Any]
     libraries: Mapping[str, str]
     files: Mapping[str, tuple[str, int]]
     keeps_jobs: bool = False
     erased: tuple[str, ...] = ()
     drops_older: bool = False
+
+    @property
+    def change(self) -> Change:
+        """What made this version."""
+        return self.history[-1]
 
     def __contains__(self, name: object) -> bool:
         return name in self.files
@@ -215,6 +225,22 @@ class RunFolder:
                     raise
         raise StoreError("the run is changed all the time", where=repr(str(self.path)))
 
+    def is_begun(self) -> bool:
+        """Tell whether a run was begun here; refuse a folder with other files."""
+        with explain_disk_errors("the folder cannot be read", self.path):
+            names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
+        # What a killed start left is hidden, but for the lock.
+        found = sorted(name for name in names if not name.startswith("."))
+        if found and LOCK not in found:
+            raise UsageError(
+                "the folder holds something else",
+                where=repr(str(self.path)),
+                got=", ".join(quote(name) for name in found[:3]) + (" …" if len(found) > 3 else ""),
+                expected="a new or empty folder, or one with a run",
+                todo="choose another folder, or empty this one yourself",
+            )
+        return bool(found)
+
     def _refuse_missing(self) -> NoReturn:
         """Say what is there instead of a run that can be read."""
         where = repr(str(self.path))
@@ -244,10 +270,6 @@ class RunFolder:
         found.check_sizes()
         return found
 
-    def changes(self) -> list[Version]:
-        """Return all versions that are kept, the oldest first, without looking at their files."""
-        return [read_manifest(self.path / VERSIONS / f"{number:04}") for number in self.numbers()]
-
 
 class FolderWriter(RunFolder):
     """The folder of a run, for the one process that changes it; `close` or a ``with`` block ends that.
@@ -273,7 +295,7 @@ class FolderWriter(RunFolder):
         self._store: JobStore | None = None
         if create:
             make_folder(self.path)
-            self._refuse_used()
+            self.is_begun()
         elif not (self.path / LOCK).exists():
             self._refuse_missing()
         with explain_disk_errors("the run cannot be written", self.path):
@@ -284,19 +306,6 @@ class FolderWriter(RunFolder):
             except BaseException:
                 os.close(self._lock)
                 raise
-
-    def _refuse_used(self) -> None:
-        """Refuse a folder with files of others; what a killed start left is hidden, but for the lock."""
-        with explain_disk_errors("the folder cannot be read", self.path):
-            found = sorted(path.name for path in self.path.iterdir() if path.name[0] != ".")
-        if found and LOCK not in found:
-            raise UsageError(
-                "the folder holds something else",
-                where=repr(str(self.path)),
-                got=", ".join(quote(name) for name in found[:3]) + (" …" if len(found) > 3 else ""),
-                expected="a new or empty folder, or one with a run",
-                todo="choose another folder, or empty this one yourself",
-            )
 
     def _recover(self) -> None:
         """Remove what a killed process left, and finish what it had decided."""
@@ -389,6 +398,8 @@ class FolderWriter(RunFolder):
             decisions are a part of the version, so they are carried out after any kill.
         """
         staging, number = self.staging, self.next_number
+        before = read_manifest(self.path / VERSIONS / f"{number - 1:04}").history if number > 1 else ()
+        done = replace(change, version=number, when=round(time.time(), 3))
         folder = self.path / VERSIONS / f"{number:04}"
         with explain_disk_errors("the version cannot be published", folder):
             files = dict(self._store_objects(staging))
@@ -396,8 +407,7 @@ class FolderWriter(RunFolder):
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
                 "version": number,
-                "made": datetime.now(UTC).isoformat(timespec="seconds"),
-                "change": asdict(change),
+                "history": [asdict(one) for one in (*before, done)],
                 "identity": dict(identity),
                 "libraries": dict(libraries),
                 "files": files,
@@ -596,8 +606,7 @@ def read_manifest(folder: Path) -> Version:
         return Version(
             folder,
             int(body["version"]),
-            str(body["made"]),
-            Change.from_dict(body["change"]),
+            tuple(Change.from_dict(one) for one in body["history"]),
             body["identity"],
             body["libraries"],
             files,

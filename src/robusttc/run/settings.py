@@ -27,6 +27,7 @@ __all__ = [
     "MeasureSettings",
     "ReadSettings",
     "Settings",
+    "make_settings",
     "read_settings",
 ]
 
@@ -411,6 +412,28 @@ def read_settings(
         if value is not None:
             given[name] = Given(value, f"option --{OPTION_NAMES.get(name, name.replace('_', '-'))}")
     return validate(kind, given), validate(also, given)
+
+
+def make_settings(kind: type[Kind], values: Kind | Mapping[str, Any] | None) -> Kind:
+    """Return settings from a mapping of some of them; settings are returned as they are.
+
+    Raises
+    ------
+    UsageError
+        If there is no such setting, or a value cannot be used.
+    """
+    if isinstance(values, kind):
+        return values
+    if values is not None and not isinstance(values, Mapping):
+        raise UsageError(
+            "settings cannot be used", got=quote(values), expected=f"{kind.__name__} or a mapping"
+        )
+    given = {name: Given(value, "settings") for name, value in (values or {}).items()}
+    names = tuple(kind.model_fields)
+    for name in given:
+        if name not in names:
+            raise unknown_setting("settings", str(name), str(name), names)
+    return validate(kind, given)
 
 
 def validate(kind: type[Kind], given: Mapping[str, Given]) -> Kind:

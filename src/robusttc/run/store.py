@@ -32,9 +32,11 @@ __all__ = ["JobStore", "Quarantined", "StageCost"]
 APPLICATION_ID, VERSION = 0x72746A62, 1
 SCHEMA = (
     "CREATE TABLE results (key TEXT PRIMARY KEY, stage TEXT NOT NULL, content BLOB NOT NULL,"
-    " sha256 BLOB NOT NULL, seconds REAL NOT NULL, cpu_seconds REAL NOT NULL, peak_bytes INTEGER NOT NULL) STRICT",
+    " sha256 BLOB NOT NULL, seconds REAL NOT NULL, cpu_seconds REAL NOT NULL,"
+    " peak_bytes INTEGER NOT NULL) STRICT",
     "CREATE TABLE failures (key TEXT PRIMARY KEY, stage TEXT NOT NULL, error TEXT NOT NULL,"
-    " tasks TEXT NOT NULL, n_failures INTEGER NOT NULL, is_quarantined INTEGER NOT NULL, sha256 BLOB NOT NULL) STRICT",
+    " tasks TEXT NOT NULL, n_failures INTEGER NOT NULL, is_quarantined INTEGER NOT NULL,"
+    " sha256 BLOB NOT NULL) STRICT",
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 BLOB NOT NULL) STRICT",
 )
 TODO = "delete this file, and run the same command again: what it held is computed again"

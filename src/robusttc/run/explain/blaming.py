@@ -7,10 +7,12 @@ from typing import Literal
 
 from threadpoolctl import threadpool_limits
 
+from robusttc.data import TaskSet
 from robusttc.encoders import FeatureEncoder, WordEncoder
 from robusttc.multitask import ClusterMultiTask, TransferSource, find_sources, sharing_with
 from robusttc.run.explain.explained_pairs import MeasuredPair
-from robusttc.run.kept_tasks import KeptTasks
+from robusttc.run.run import Run
+from robusttc.run.task_files import task_file
 
 __all__ = ["blame"]
 
@@ -25,7 +27,7 @@ MAX_MATES = 24
 
 def blame(
     model: ClusterMultiTask,
-    kept: KeptTasks,
+    opened: Run,
     name: str,
     pairs: Sequence[MeasuredPair],
     *,
@@ -38,8 +40,8 @@ def blame(
     ----------
     model
         The models of the run.
-    kept
-        The tasks that it keeps.
+    opened
+        The run.
     name
         The task.
     pairs
@@ -54,10 +56,10 @@ def blame(
     reader = model.predictor_.reader
     has_vectors = not isinstance(reader, WordEncoder | FeatureEncoder)
     quick = has_vectors and len(mates) <= MAX_MATES
-    are_kept = all(kept.place(other).is_file() for other in (name, *mates))
+    are_kept = all(task_file(other) in opened.version for other in (name, *mates))
     if not has_vectors or n_folds is None or not are_kept or not (quick or all_culprits):
         return blame_by_scores(pairs, set(mates)), "scores"
-    tasks = kept.read([name, *mates])
+    tasks = TaskSet(sorted(map(opened.rows_of, (name, *mates)), key=lambda task: task.name))
     with threadpool_limits(1):
         found = find_sources(model.predictor_, tasks, [name], settings=model.settings_, seed=model.seed_)
     return found[name][:MAX_CULPRITS], "gradients"

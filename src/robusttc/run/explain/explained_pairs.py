@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from robusttc.clustering import fit_two_groups, pair_values
-from robusttc.run.similarity import Similarity
+from robusttc.run.outputs import Similarity
 from robusttc.transfer import TransferScores, standardise_columns
 
 __all__ = ["Direction", "MeasuredPair", "find_pairs", "similarity_to_others"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from robusttc.data import Task
 from robusttc.encoders import FrozenInputs
-from robusttc.errors import StoreError, UsageError, quote
-from robusttc.files import explain_disk_errors
+from robusttc.errors import UsageError, quote
 from robusttc.multitask import COMPONENTS, SharedModel, judge_sharing
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.explain.blaming import blame
@@ -23,14 +19,11 @@ from robusttc.run.explain.explanation import Explanation
 from robusttc.run.explain.held_out_answers import ask_held_out
 from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
 from robusttc.run.explain.weak_labels import WeakLabel, find_weak_labels
-from robusttc.run.kept_tasks import KeptTasks
-from robusttc.run.later.added_tasks import AddedTask
-from robusttc.run.places import CLUSTERS, SIMILARITY
+from robusttc.run.outputs import AddedTask
 from robusttc.run.run import Run
+from robusttc.run.task_files import read_task
 
 __all__ = ["Explanation", "explain_task"]
-
-Table = Mapping[str, Mapping[str, str]]
 
 MIN_NEAREST = 10
 
@@ -66,28 +59,26 @@ def explain_task(opened: Run, name: str, *, n_others: int = 8, all_culprits: boo
     if not isinstance(n_others, int) or isinstance(n_others, bool) or n_others < 0:
         raise UsageError("n_others cannot be used", got=quote(n_others), expected="an integer from 0 up")
     figures = {one.task: one for one in opened.evaluation.tasks}
-    if name not in figures and opened.adapted.has(name):
+    if name not in figures and name in opened.adapted_names:
         return explain_adapted(opened, name)
     why_not = tuple(
         f"{unit['stage']}: {unit['error']}" for unit in opened.quarantined if unit["tasks"] == [name]
     )
     if name not in figures and not why_not:
-        opened.find(name)  # says that there is no such task, and names the nearest one
-    kept = KeptTasks(opened.folder)
-    task = kept.read([name])[name] if kept.place(name).is_file() else None
+        opened.predictor(name)  # says that there is no such task, and names the nearest one
+    task = read_task(opened.version, name)
     facts: dict[str, Any] = {"why_not": why_not, "notes": () if task is not None else (NO_TEXTS,)}
     if task is not None:
         facts |= {"n_rows": count_rows(task), "label_names": task.label_names}
     if name not in figures:
         return Explanation(name, opened.folder.name, "set aside", **facts)
     added = opened.added.get(name)
-    table = read_table(opened)
-    if table.get(name, {}).get("private") == "yes":
+    if opened.cluster_rows[name].private:
         sharing = explain_sharing(figures[name], None, shares=False)
         weak = () if task is None else judge_labels(opened, task)
         facts["notes"] = (*facts["notes"], NOT_COMPARED)
         return Explanation(name, opened.folder.name, "private", sharing=sharing, weak_labels=weak, **facts)
-    cluster, nearest = explain_place(opened, name, added, table, n_nearest=max(MIN_NEAREST, n_others))
+    cluster, nearest = explain_place(opened, name, added, n_nearest=max(MIN_NEAREST, n_others))
     return Explanation(
         name,
         opened.folder.name,
@@ -103,7 +94,7 @@ def explain_task(opened: Run, name: str, *, n_others: int = 8, all_culprits: boo
 
 def explain_adapted(opened: Run, name: str) -> Explanation:
     """Explain a task that was learned from a handful of examples: what its model says of itself."""
-    model = opened.adapted.load(name, device=opened.device)
+    model = opened.adapted_model(name)
     near = tuple(NearTask(other, -1, float(likeness), None) for other, likeness in model.nearest_tasks_)
     accuracy = model.support_accuracy_
     notes = [
@@ -130,35 +121,16 @@ def count_rows(task: Task) -> dict[str, int]:
     return {split: counted[split] for split in task.split_names}
 
 
-def read_table(opened: Run) -> Table:
-    """Read what the file of clusters says of every task.
-
-    Raises
-    ------
-    StoreError
-        If it is no such file.
-    """
-    path = opened.folder / CLUSTERS
-    with explain_disk_errors("the clusters cannot be read", path):
-        content = path.read_bytes()
-    try:
-        rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
-        return {row["task"]: row for row in rows}
-    except (ValueError, KeyError, csv.Error) as error:
-        raise StoreError("the clusters cannot be read", where=repr(str(path)), got=quote(error)) from error
-
-
 def explain_place(
-    opened: Run, name: str, added: AddedTask | None, table: Table, *, n_nearest: int
+    opened: Run, name: str, added: AddedTask | None, *, n_nearest: int
 ) -> tuple[ClusterReasons, Nearest]:
     """Explain the cluster of a task, and find its nearest tasks."""
-    partition = {task: int(row["cluster"]) if row["cluster"] else -1 for task, row in table.items()}
-    # A run of an older version has no such file; nothing else is lost without it.
-    similarity = opened.similarity if (opened.folder / SIMILARITY).is_file() else None
+    partition, similarity = opened.clusters, opened.similarity
     pairs = find_pairs(name, opened.scores, partition, similarity=similarity)
     to_others = similarity_to_others(name, similarity)
-    cell = table.get(name, {}).get("confidence", "")
-    confidence = float(cell) if cell else None if added is None else added.confidence
+    confidence = opened.cluster_rows[name].confidence
+    if confidence is None and added is not None:
+        confidence = added.confidence
     cluster = explain_cluster(
         name,
         partition,
@@ -172,8 +144,7 @@ def explain_place(
 
 def compare_labels(opened: Run, task: Task, others: tuple[str, ...]) -> LabelMap:
     """Compare the labels of a task with those of others that the run keeps."""
-    kept = KeptTasks(opened.folder)
-    there = [kept.read([other])[other] for other in others if kept.place(other).is_file()]
+    there = [one for one in (read_task(opened.version, other) for other in others) if one is not None]
     known = dict(opened.multitask.predictor_.own)
     for one in (task, *there):
         if one.name in opened.added:
@@ -205,7 +176,7 @@ def share_of(
         return sharing
     culprits, method = blame(
         model,
-        KeptTasks(opened.folder),
+        opened,
         name,
         cluster.pairs,
         n_folds=folds_of(opened),

@@ -1,1 +1,0 @@
-"""Tasks that come to a finished run, or leave it."""

@@ -1,0 +1,1 @@
+"""What comes after a fit: each change writes the next version of the run."""
