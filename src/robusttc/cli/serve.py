@@ -13,7 +13,9 @@ from robusttc.serve.settings import ServeSettings
 
 __all__ = ["keys", "serve"]
 
-KeyFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of keys; it holds hashes only.")]
+KeyFileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The file of keys; it holds hashes only.")
+]
 
 keys = typer.Typer(help="Issue, list and revoke the keys of a server.", no_args_is_help=True)
 
@@ -26,12 +28,14 @@ def serve(run: RunFolder, *, given: dict[str, Any]) -> None:
     """
     from robusttc.run.settings import read_settings
 
-    settings = read_settings(ServeSettings, given=given)
+    settings, _ = read_settings(ServeSettings, environment={}, options=given)
     try:
         from robusttc.serve.process import run_server
     except ImportError as error:
         raise UsageError(
-            "the server needs more packages", got=str(error), todo="install them: pip install 'robusttc[serve]'"
+            "the server needs more packages",
+            got=str(error),
+            todo="install them: pip install 'robusttc[serve]'",
         ) from None
     run_server(run, settings)
 

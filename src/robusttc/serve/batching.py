@@ -188,7 +188,7 @@ class Batcher:
             slices = [Slice(request.task, texts) for request, texts in batch]
             try:
                 answers = await loop.run_in_executor(self._thread, self._answer, slices)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the requests must hear of it
+            except Exception as error:
                 answers = [error] * len(batch)
             self._settle(batch, answers)
             seconds = max(time.perf_counter() - started, 1e-4)

@@ -81,7 +81,9 @@ class Client:
         }
         return self._ask(schemas.Answers, "POST", task_path(task, "/predict"), body)
 
-    def predict_rows(self, rows: Iterable[tuple[str, str]], *, top_k: int | None = None) -> schemas.MixedAnswers:
+    def predict_rows(
+        self, rows: Iterable[tuple[str, str]], *, top_k: int | None = None
+    ) -> schemas.MixedAnswers:
         """Predict rows of (task, text), of different tasks, at once."""
         body = {"rows": [{"task": task, "text": text} for task, text in rows], "top_k": top_k}
         return self._ask(schemas.MixedAnswers, "POST", "/v1/predict", body)
@@ -191,7 +193,9 @@ def error_of(answer: httpx.Response, path: str) -> RobustTCError:
     """Return the error that a problem document describes."""
     try:
         found = schemas.Problem.model_validate_json(answer.content)
-        detail = "; ".join([found.detail, *(f"{one['field']}: {one['message']}" for one in found.errors or [])])
+        detail = "; ".join(
+            [found.detail, *(f"{one['field']}: {one['message']}" for one in found.errors or [])]
+        )
     except ValueError:
         detail = answer.reason_phrase
     if answer.status_code == 404 and path.startswith("/v1/tasks/"):

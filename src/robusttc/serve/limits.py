@@ -61,7 +61,7 @@ class Limits:
         # Someone who listens on all addresses and names none has a proxy in front.
         self.allowed_hosts = (
             None if settings.host in {"0.0.0.0", "::"} and not settings.allowed_hosts else named
-        )  # noqa: S104
+        )
         if self.allowed_hosts is not None:
             self.allowed_hosts.add(settings.host.lower())
 

@@ -174,7 +174,7 @@ async def add_examples(
     responses={
         202: {"description": "It no longer answers; a job retrains the models.", "model": schemas.JobState},
         **CHANGES,
-    },  # noqa: E501
+    },
 )
 async def delete_task(
     task: OwnTask, service: Served, response: Response, if_match: IfMatch = None

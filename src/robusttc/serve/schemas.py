@@ -19,6 +19,7 @@ __all__ = [
     "JobState",
     "MixedAnswers",
     "MixedQuestions",
+    "ModelSays",
     "NearestExample",
     "Prediction",
     "Problem",
@@ -242,15 +243,21 @@ class JobState(BaseModel):
     detail: str
 
 
+class ModelSays(BaseModel):
+    """What one of the models behind a task says of a text."""
+
+    model: str
+    weight: Annotated[float, Field(description="In the blend of probabilities.")]
+    probabilities: dict[str, float]
+
+
 class Explanation(BaseModel):
     """Why a text got its label."""
 
     task: str
     prediction: Prediction
-    models: Annotated[
-        dict[str, dict[str, float]], Field(description="What each model says, with its weight in the blend.")
-    ]
-    nearest_examples: list[NearestExample]
+    models: list[ModelSays]
+    nearest_example: NearestExample
 
 
 class Conflicts(BaseModel):

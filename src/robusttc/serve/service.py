@@ -8,24 +8,22 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 from fastapi.exceptions import RequestValidationError
 
 from robusttc.data import Task, read_examples
 from robusttc.errors import DataError, ProblemsError, StoreError, UnknownTaskError, UsageError
-from robusttc.fewshot import FewShotModel
-from robusttc.models import pick_labels
+from robusttc.fewshot import FewShotModel, NearestExample
+from robusttc.models import check_threshold, pick_labels
 from robusttc.run import Run
 from robusttc.serve import schemas
 from robusttc.serve.batching import Batcher
 from robusttc.serve.settings import ServeSettings
-from robusttc.serve.tenants import Answer, ServedRun, Tenant, Tenants, task_id
-from robusttc.stats import share_interval
+from robusttc.serve.tenants import Answer, ServedRun, Tenant, Tenants, support_accuracy, task_id
 from robusttc.version import __version__
 
 __all__ = ["ConflictError", "Service"]
@@ -129,12 +127,24 @@ class Service:
         texts, cut = self._check_texts([question.text], "text", truncate=question.truncate)
         answers: list[Answer] = await self.batcher.submit(task, texts)
         shown = await self._show(answers, question, cut)
-        parts = await self._read(lambda: tenants.run.predictor(tenant.name).explain_text(texts[0]))
+        answer = answers[0]
+        predictor = tenants.run.predictor(tenant.name)
+        parts = await self._read(lambda: predictor.components(texts[0]))
+        nearest = await self._read(lambda: answer.prediction.nearest[answer.row])
         return schemas.Explanation(
             task=task,
             prediction=shown[0],
-            models=parts.models,
-            nearest_examples=[schemas.NearestExample(**vars(one)) for one in parts.nearest],
+            models=[
+                schemas.ModelSays(
+                    model=one.name,
+                    weight=one.weight,
+                    probabilities=dict(
+                        zip(predictor.label_names, one.probabilities[0].tolist(), strict=True)
+                    ),
+                )
+                for one in parts
+            ],
+            nearest_example=schemas.NearestExample(**asdict(nearest)),
         )
 
     def _check_texts(
@@ -187,7 +197,7 @@ class Service:
         if not for_admin:
             summary.cluster = None
         figures = tenants.figures.get(tenant.name)
-        served = None if figures is None else figures.served
+        served = tenants.accuracy(tenant)
         novel = None if figures is None else figures.novel.get("served")
         facts = run.predictor(tenant.name)
         return schemas.TaskDetails(
@@ -223,6 +233,7 @@ class Service:
             robusttc=__version__,
             run_version=tenants.version,
             n_tasks=len(tenants.by_id),
+            bytes_a_task=tenants.n_bytes / max(len(tenants.by_id), 1),
             limits={**limits, "request_seconds": self.settings.request_seconds},
             microseconds_a_text=self.batcher.microseconds_a_text,
         )
@@ -345,7 +356,7 @@ class Service:
                 what=change.kind,
             )
             for change in tenants.run.history
-            if change.kind == "fit" or tenant.name in change.tasks
+            if tenant.name in change.tasks or (change.kind == "fit" and tenant.kind == "fitted")
         ]
         return schemas.TaskVersions(task=task, current=tenant.version, versions=versions)
 
@@ -406,7 +417,7 @@ class Service:
                     self._changes, lambda: work(self.served.copy())
                 )
                 state.state, state.detail = "done", "the models no longer know the task"
-            except Exception as error:  # noqa: BLE001 - the job's state is where it is told
+            except Exception as error:
                 state.state, state.detail = (
                     "failed",
                     f"it failed and is begun again when the server starts: {error}",
@@ -426,7 +437,7 @@ def read_table(content: str) -> schemas.ReadRows:
         try:
             [task] = read_examples(file, "rows").tasks
         except ProblemsError as error:
-            problems = [str(replace(one, path="line" if one.line is None else "")) for one in error.problems]
+            problems = [str(replace(one, path="the table")) for one in error.problems]
             return schemas.ReadRows(examples=[], labels={}, problems=problems)
         except DataError as error:
             return schemas.ReadRows(examples=[], labels={}, problems=[error.what])
@@ -438,13 +449,15 @@ def read_table(content: str) -> schemas.ReadRows:
 
 
 def show_answer(
-    answer: Answer, options: schemas.Options, was_cut: bool, nearest: object | None
+    answer: Answer, options: schemas.Options, was_cut: bool, nearest: NearestExample | None
 ) -> schemas.Prediction:
     """Return an answer as the API has it."""
     found, row = answer.prediction, answer.row
     shares = found.probabilities[row]
     order = (-shares).argsort(kind="stable")[: options.top_k]
-    label = pick_labels(shares[None, :], found.label_names, threshold=options.abstain_below)[0]
+    label = pick_labels(shares[None, :], found.label_names, threshold=check_threshold(options.abstain_below))[
+        0
+    ]
     scope = None if found.out_of_scope is None else float(found.out_of_scope[row])
     return schemas.Prediction(
         label=label,
@@ -453,24 +466,21 @@ def show_answer(
         abstained=label is None,
         in_scope=None if scope is None else bool(found.in_scope[row]),
         out_of_scope=scope,
-        nearest_example=None if nearest is None else schemas.NearestExample(**vars(nearest)),
+        nearest_example=None if nearest is None else schemas.NearestExample(**asdict(nearest)),
         truncated=was_cut,
     )
 
 
 def show_adapted(model: FewShotModel, task: str, version: int, n_examples: int) -> schemas.Adapted:
     """Return what came of examples as the API has it."""
-    accuracy, interval = None, None
-    if not np.isnan(model.support_accuracy_):
-        judged = share_interval(round(model.support_accuracy_ * n_examples), n_examples)
-        accuracy, interval = judged.mean, (judged.low, judged.high)
+    accuracy = support_accuracy(model)
     return schemas.Adapted(
         task=task,
         version=version,
         n_examples=n_examples,
         labels=list(model.label_names),
-        expected_accuracy=accuracy,
-        interval=interval,
+        expected_accuracy=None if accuracy is None else accuracy.mean,
+        interval=None if accuracy is None else (accuracy.low, accuracy.high),
         weights={str(cluster): weight for cluster, weight in model.weights_.items()},
         nearest_tasks=[
             schemas.Nearest(task=task_id(name), similarity=value) for name, value in model.nearest_tasks_
@@ -481,7 +491,7 @@ def show_adapted(model: FewShotModel, task: str, version: int, n_examples: int) 
 
 def summarise(tenants: Tenants, tenant: Tenant) -> schemas.TaskSummary:
     """Return a task as a list has it."""
-    figures = tenants.figures.get(tenant.name)
+    accuracy = tenants.accuracy(tenant)
     cluster = tenants.run.clusters.get(tenant.name, -1)
     return schemas.TaskSummary(
         task=tenant.id,
@@ -489,6 +499,6 @@ def summarise(tenants: Tenants, tenant: Tenant) -> schemas.TaskSummary:
         kind=tenant.kind,
         n_labels=len(tenants.run.predictor(tenant.name).label_names),
         cluster=cluster if cluster >= 0 else None,
-        accuracy=figures.served.mean if figures is not None and figures.served is not None else None,
+        accuracy=None if accuracy is None else accuracy.mean,
         version=tenant.version,
     )

@@ -38,9 +38,19 @@ def place_tasks(points: Floats, labels: NDArray[np.int_]) -> Floats:
     places = np.empty((len(points), 2))
     for group, circle, radius in zip(groups, circles, radii, strict=True):
         places[group] = circle + spread(project(points[group]), radius)
+    places = lay_wide(places)
     low, high = places.min(axis=0), places.max(axis=0)
     size = max(float((high - low).max()), 1e-9)
     return 0.5 + (places - (low + high) / 2) / (size * 1.06)
+
+
+def lay_wide(places: Floats) -> Floats:
+    """Turn the map so that its longest axis lies."""
+    centred = places - places.mean(axis=0)
+    if len(places) < 2:
+        return centred
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    return np.asarray(centred @ axes.T)
 
 
 def project(points: Floats) -> Floats:

@@ -1,10 +1,11 @@
-"""The tasks of a run as a server has them: found by ids, predicted in mixed batches, one version at a time."""
+"""The tasks of a run as a server has them: found by ids, predicted in mixed batches."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import logging
+import math
 import re
 import threading
 from collections import OrderedDict
@@ -18,14 +19,15 @@ from numpy.typing import NDArray
 
 from robusttc.encoders import DenseInputs, Encoder, FrozenInputs
 from robusttc.errors import RobustTCError, UnknownTaskError
+from robusttc.fewshot import FewShotModel
 from robusttc.jobs import one_thread
-from robusttc.run import Run, TaskFigures
-from robusttc.run.predict import Prediction, TaskPredictor
+from robusttc.run import Prediction, Run, RunFolder, TaskFigures, TaskPredictor
 from robusttc.serve.batching import Slice
 from robusttc.serve.metrics import Metrics
 from robusttc.serve.settings import ServeSettings
+from robusttc.stats import Estimate, share_interval
 
-__all__ = ["ID_PATTERN", "Answer", "ServedRun", "Tenant", "Tenants", "task_id"]
+__all__ = ["ID_PATTERN", "Answer", "ServedRun", "Tenant", "Tenants", "support_accuracy", "task_id"]
 
 logger = logging.getLogger("robusttc")
 
@@ -73,6 +75,12 @@ class Answer:
     version: int
 
 
+def support_accuracy(model: FewShotModel) -> Estimate | None:
+    """Return the leave-one-out accuracy of an adapted task with its interval; None where none can be judged."""
+    n, share = len(model.examples_.texts), model.support_accuracy_
+    return None if math.isnan(share) else share_interval(round(share * n), n)
+
+
 class Tenants:
     """One version of a run, and the table of its tasks."""
 
@@ -101,6 +109,19 @@ class Tenants:
     def figures(self) -> Mapping[str, TaskFigures]:
         """What the test rows said of tasks, by name."""
         return {one.task: one for one in self.run.evaluation.tasks}
+
+    def accuracy(self, tenant: Tenant) -> Estimate | None:
+        """Return how often a task is predicted right: on held-out rows, or leaving out each example in turn."""
+        if tenant.kind == "adapted":
+            return support_accuracy(self.run.adapted_model(tenant.name))
+        figures = self.figures.get(tenant.name)
+        return None if figures is None else figures.served
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the models in the files of the version."""
+        files = self.run.version.files.items()
+        return sum(size for name, (_, size) in files if name.startswith(("models/", "adapted/")))
 
     def n_rows(self, tenant: Tenant) -> int:
         """Return how many rows a task was learned from."""
@@ -182,6 +203,10 @@ class ServedRun:
         self._refused: int | None = None
         metrics.observe_version(self.tenants.version, len(self.tenants.by_id))
 
+    def copy(self) -> Run:
+        """Return the run for a change, which opens the next version in it; this one goes on answering."""
+        return copy.copy(self.tenants.run)
+
     def warm_up(self) -> None:
         """Load the models, and predict once, so that the first request does not wait for that."""
         names = self.tenants.run.task_names
@@ -190,7 +215,7 @@ class ServedRun:
 
     def refresh(self) -> Tenants:
         """Return the version that is current on disk; the one before stays if that is damaged."""
-        current = self.tenants.run.current_number()
+        current = RunFolder(self.tenants.run.folder).current_number()
         if current == self.tenants.version or current == self._refused:
             return self.tenants
         with self._refreshing:
@@ -224,7 +249,7 @@ class ServedRun:
         """Return an answer a text for every slice; all texts of one encoder are encoded together."""
         tenants = self.tenants
         found: list[tuple[Tenant, TaskPredictor] | Exception] = []
-        groups: dict[int, tuple[Encoder, dict[str, int]]] = {}
+        groups: dict[str, tuple[Encoder, dict[str, int]]] = {}
         for one in slices:
             try:
                 tenant = tenants.find(one.task)
@@ -233,7 +258,7 @@ class ServedRun:
                 found.append(error)
                 continue
             found.append((tenant, predictor))
-            _, numbers = groups.setdefault(id(predictor.encoder), (predictor.encoder, {}))
+            _, numbers = groups.setdefault(predictor.encoder.fingerprint, (predictor.encoder, {}))
             for text in one.texts:
                 numbers.setdefault(text, len(numbers))
         with one_thread():
@@ -241,11 +266,7 @@ class ServedRun:
                 key: self._memory.read(encoder, list(numbers)) for key, (encoder, numbers) in groups.items()
             }
             return [
-                pair
-                if isinstance(pair, Exception)
-                else predict_slice(
-                    *pair, one.texts, inputs[id(pair[1].encoder)], groups[id(pair[1].encoder)][1]
-                )
+                pair if isinstance(pair, Exception) else predict_slice(*pair, one.texts, inputs, groups)
                 for pair, one in zip(found, slices, strict=True)
             ]
 
@@ -254,12 +275,15 @@ def predict_slice(
     tenant: Tenant,
     predictor: TaskPredictor,
     texts: Sequence[str],
-    inputs: FrozenInputs,
-    numbers: Mapping[str, int],
+    inputs: Mapping[str, FrozenInputs],
+    groups: Mapping[str, tuple[Encoder, Mapping[str, int]]],
 ) -> list[Answer] | Exception:
     """Predict the texts of one task from the inputs of its batch."""
+    key = predictor.encoder.fingerprint
+    numbers = groups[key][1]
     try:
-        found = predictor.predict_encoded(texts, inputs.take(np.array([numbers[text] for text in texts])))
+        own = inputs[key].take(np.array([numbers[text] for text in texts]))
+        found = predictor.predict_encoded(texts, own)
     except RobustTCError as error:
         return error
     return [Answer(found, row, tenant.version) for row in range(len(texts))]
