@@ -24,6 +24,7 @@ from robusttc.cli.measure import measure
 from robusttc.cli.predict import predict
 from robusttc.cli.remove import remove
 from robusttc.cli.report import report
+from robusttc.cli.serve import keys, serve
 from robusttc.errors import ExitCode, RobustTCError
 from robusttc.progress import no_default_bar
 from robusttc.version import __version__
@@ -52,7 +53,9 @@ app.command()(add)
 app.command()(remove)
 app.command()(measure)
 app.command()(cluster)
+app.command()(serve)
 app.command()(demo)
+app.add_typer(keys, name="keys")
 
 
 def show_version(wanted: bool) -> None:

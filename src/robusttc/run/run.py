@@ -30,7 +30,14 @@ from robusttc.run.outputs import (
     read_summary,
 )
 from robusttc.run.predict import Prediction, TaskPredictor
-from robusttc.run.task_files import adapted_names, hash_name, read_adapted, read_task, read_tasks
+from robusttc.run.task_files import (
+    adapted_names,
+    hash_name,
+    read_adapted,
+    read_examples,
+    read_task,
+    read_tasks,
+)
 from robusttc.stats import Estimate
 from robusttc.transfer import TransferScores, read_scores
 
@@ -295,6 +302,12 @@ class Run:
         if task not in self.adapted_names:
             raise UnknownTaskError(task, self.adapted_names)
         return read_adapted(self.version, task, self.fewshot)
+
+    def examples_of(self, task: str) -> Task:
+        """Return the examples that an adapted task was learned from."""
+        if task not in self.adapted_names:
+            raise UnknownTaskError(task, self.adapted_names)
+        return read_examples(self.version, task)
 
     def predictor(self, task: str) -> TaskPredictor:
         """Return what predicts for a task; it is kept, so the next call is quick.
