@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ def opened(run: Path) -> Run:
 def harm(opened: Run, name: str = NAME, *, low: float = -0.3, high: float = -0.1) -> None:
     """Let the test rows of a task speak against sharing."""
     (figures,) = (one for one in opened.summary["evaluation"]["tasks"] if one["task"] == name)
+    opened.__dict__.pop("evaluation", None)
     figures["gain"] = {"mean": (low + high) / 2, "low": low, "high": high, "n": 6}
 
 
@@ -47,13 +48,13 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: Run) -> None:
     found = explain_task(opened, NAME)
     assert found.state == "learned"
     assert found.cluster is not None
-    with (opened.folder / "clusters.csv").open() as stream:
+    with opened.version.path("clusters.csv").open() as stream:
         table = {row["task"]: row for row in csv.DictReader(stream)}
     assert found.cluster.number == int(table[NAME]["cluster"])
     assert found.cluster.confidence == float(table[NAME]["confidence"])
     mates = {task for task, row in table.items() if row["cluster"] == table[NAME]["cluster"]} - {NAME}
     assert found.cluster.size == len(mates) + 1
-    scores = read_scores(opened.folder / "scores.csv")
+    scores = read_scores(opened.version.path("scores.csv"))
     S = scores.to_matrix()
     place = scores.task_names.index(NAME)
     low, high = scores.intervals()
@@ -83,13 +84,26 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: Run) -> None:
     assert found.sharing.test["all"]["served"] == figures.served
     held_out = found.sharing.held_out
     assert held_out["all"]["served"].n == 24  # of train and valid
-    # Greetings are the same in every task, requests are not.
-    texts = opened.tasks.shareable()
-    elsewhere = {text.lower() for task in texts if task.name != NAME for text in task.texts}
-    rows = opened.tasks[NAME].rows("train", "valid")
-    n_seen = sum(text.lower() in elsewhere for text in opened.tasks[NAME].texts_at(rows))
-    assert 0 < n_seen < 24
-    assert (held_out["seen"]["own"].n, held_out["novel"]["own"].n) == (n_seen, 24 - n_seen)
+    assert set(held_out) == {"all"}  # no text is in two tasks
+
+
+def test_novel_texts_and_texts_seen_elsewhere_apart(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = opened.multitask.held_out_[NAME]
+    texts = opened.rows_of(NAME).texts_at(held.rows)
+
+    def find(_name: str, texts: list[str]) -> Any:
+        return np.array([text.endswith("now") for text in texts])
+
+    monkeypatch.setattr(opened.multitask.predictor_, "seen", SimpleNamespace(find=find))
+    seen = find(NAME, list(texts))
+    assert 0 < seen.sum() < len(seen)
+    found = explain_task(opened, NAME)
+    assert found.sharing is not None
+    for part, chosen in (("novel", ~seen), ("seen", seen)):
+        figures = found.sharing.held_out[part]
+        assert figures["served"].n == chosen.sum()
+        assert figures["served"].mean == pytest.approx(held.right["served"][chosen].mean())
+    assert set(found.to_frame("accuracy")["texts"]) == {"all", "novel", "seen"}
 
 
 def test_labels_of_the_same_family_correspond(opened: Run) -> None:
@@ -146,15 +160,18 @@ def test_an_unknown_task_is_refused_with_the_nearest(opened: Run) -> None:
         explain_task(opened, NAME, n_others=-1)
 
 
-def test_a_run_that_keeps_no_tasks_says_what_it_can(tmp_path: Path) -> None:
-    folder = tiny_run.copy_of_run(tmp_path / "run")
-    opened = Run(folder)
-    shutil.rmtree(folder / "tasks")
+def test_parts_as_frames(opened: Run) -> None:
     found = explain_task(opened, NAME)
-    assert found.cluster is not None
-    assert (found.labels, found.weak_labels) == (None, ())
-    assert found.nearest.by_similarity[0].similarity is not None
-    assert any("does not keep its tasks" in sentence for sentence in found.sentences)
+    pairs = found.to_frame()
+    assert sorted(pairs["other"]) == [f"task {number}" for number in range(1, 5)]
+    assert {"to_task.score", "from_task.low", "same_group"} <= set(pairs.columns)
+    accuracy = found.to_frame("accuracy")
+    assert set(accuracy["rows"]) == {"test", "held_out"}
+    assert {"served.mean", "gain.low"} <= set(accuracy.columns)
+    assert len(found.to_frame("weak_labels")) == 3
+    assert set(found.to_frame("matches")["kind"]) >= {"corresponds"}
+    assert len(found.to_frame("conflicts")) == 0
+    assert set(found.to_frame("nearest")["name"]) == set(pairs["other"])
     with pytest.raises(UsageError, match="no such part"):
         found.to_frame("rows")  # type: ignore[arg-type]
 
@@ -163,13 +180,13 @@ def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
     opened = Run(folder)
     texts = ["where is my parcel", "parcel where", "hello you", "good morning"]
-    opened.adapted.save(opened.fewshot.adapt(Task("new", texts, ["where"] * 2 + ["hello"] * 2)))
+    opened.adapt(Task("new", texts, ["where"] * 2 + ["hello"] * 2))
     found = explain_task(opened, "new")
     assert found.state == "adapted"
     assert found.label_names == ("hello", "where")
     assert len(found.nearest.by_similarity) > 0
     assert any("predicted right" in note for note in found.notes)
-    opened.adapted.save(opened.fewshot.adapt(Task("thin", texts[1:3], ["where", "hello"])))
+    opened.adapt(Task("thin", texts[1:3], ["where", "hello"]))
     assert explain_task(opened, "thin").state == "adapted"
 
 

@@ -11,10 +11,10 @@ from tiny_run import Inline, copy_of_run, finished_run, fit_options, make_task
 
 from robusttc.cli import main
 from robusttc.data import Task, TaskSet, write_tasks
-from robusttc.errors import DataError, UnknownTaskError, UsageError, VersionRefusedError
+from robusttc.errors import DataError, StoreError, UnknownTaskError, UsageError, VersionRefusedError
 from robusttc.jobs import Stopped
 from robusttc.run import Run, RunFolder
-from robusttc.run.updates import AddResult, Limits, add_tasks, give_up
+from robusttc.run.updates import AddResult, Limits, add_tasks, give_up, settings_of
 
 __all__ = ["inline"]
 
@@ -242,10 +242,7 @@ def test_a_run_with_settings_of_another_version_is_refused(tmp_path: Path) -> No
     folder = copy_of_run(tmp_path / "run")
     run = Run(folder)
     run.summary["configuration"]["of_tomorrow"] = 1
-    from robusttc.errors import StoreError
-    from robusttc.run.updates import settings_of
-
-    with pytest.raises(StoreError, match="use the robusttc that made the run"):
+    with pytest.raises(StoreError, match="Use the robusttc that made the run"):
         settings_of(run)
 
 

@@ -219,7 +219,7 @@ def test_odd_names_go_through_every_command(
 ) -> None:
     monkeypatch.setattr("robusttc.run.fit.make_executor", lambda *_, **__: Inline())
     folder = tmp_path / "run"
-    fitted = ("clusters", "transfer", "tasks")
+    fitted = ("clusters", "transfer", "multitask")
     tasks = [
         *(make_task(number) for number in range(3)),
         *(renamed(3 + k, name) for k, name in enumerate(fitted)),
@@ -228,20 +228,10 @@ def test_odd_names_go_through_every_command(
     options = [
         "--model",
         str(tiny_model()),
-        "--clusters",
-        "2",
-        "--n-folds",
-        "2",
-        "--n-random",
-        "0",
-        "--no-cost",
+        *["--clusters", "2", "--n-folds", "2", "--n-random", "0", "--no-cost", "--quiet"],
     ]
-    assert (
-        main(
-            ["fit", str(tmp_path / "tasks"), "--out", str(folder), "--private", "tasks", "--quiet", *options]
-        )
-        == 0
-    )
+    command = ["fit", str(tmp_path / "tasks"), "--out", str(folder), "--private", "multitask", *options]
+    assert main(command) == 0
     before = Run(folder).summary
     added = [name for name in ODD_NAMES if name not in fitted]
     table = tmp_path / "new.csv"
@@ -268,7 +258,7 @@ def test_odd_names_go_through_every_command(
         assert main(["predict", str(folder), str(tmp_path / "asked.txt"), "--task", name]) == 0
         assert capsys.readouterr().out.count("\n") == 2
         assert run.explain(name, n_others=1).task == name
-    for names in (["format", "own", "added"], ODD_NAMES[4:], few, ["tasks"], ["clusters", "transfer"]):
+    for names in (["format", "own", "added"], ODD_NAMES[4:], few, ["multitask"], ["clusters", "transfer"]):
         command = [f"--task={name}" for name in names]
         assert main(["remove", str(folder), *command, "--yes", "--quiet"]) == 0
         summary = Run(folder).summary
