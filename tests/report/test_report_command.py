@@ -15,8 +15,7 @@ from robusttc.data import Task, TaskSet
 from robusttc.errors import UsageError
 from robusttc.progress import ProgressEvent
 from robusttc.report import make_document, write_csv, write_report
-from robusttc.run import FitSettings, open_run
-from robusttc.run.fitting import fit_run
+from robusttc.run import FitSettings, fit_run, open_run
 
 # The little run of the tests of runs, which is made once a process.
 sys.path.append(str(Path(__file__).parents[1] / "run"))
@@ -136,7 +135,8 @@ def test_no_torch_is_needed(run: Path) -> None:
 def test_what_cannot_be_reported(run: Path, tmp_path: Path, capsys: Out) -> None:
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
-    content = bytearray((run / "similarity.safetensors").read_bytes())
+    file = (run / "current" / "similarity.safetensors").resolve()
+    content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
     assert main(["report", str(run)]) == 5

@@ -23,7 +23,7 @@ class Server:
         self.n_seen = 0
         self.limits = Limits(self.app, ServeSettings(**settings), Metrics())
 
-    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+    async def app(self, _scope: Any, receive: Any, send: Any) -> None:
         self.n_seen += 1
         body = (await receive())["body"]
         try:
@@ -127,4 +127,4 @@ def test_every_answer_has_the_headers_of_safety() -> None:
 
 def test_another_address_than_loopback_needs_keys() -> None:
     with pytest.raises(ValueError, match="key-file"):
-        ServeSettings(host="0.0.0.0")
+        ServeSettings(host="192.0.2.1")

@@ -86,7 +86,7 @@ def create_app(run: str | Path, settings: ServeSettings | None = None) -> Any:
     app.include_router(routes.info_router)
     app.include_router(routes.router)
     app.include_router(inference_protocol.router)
-    pages.add_pages(app)
+    app.include_router(pages.router)
     return Limits(app, settings, metrics)
 
 

@@ -1,7 +1,7 @@
 """The Open Inference Protocol v2, so that clients and gateways of KServe and Triton work unchanged.
 
-A task is a model with one input tensor ``text`` (BYTES) and the outputs ``label`` (BYTES), ``probability`` and
-``out_of_scope`` (FP64; NaN has no JSON, so -1 where it is not known).
+A task is a model with one input tensor ``text`` (BYTES) and the outputs ``label`` (BYTES), ``probability``
+and ``out_of_scope`` (FP64; -1 where it is not known, since JSON has no NaN).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What every request passes before the application sees it: its size, its time, its host, its turn.
 
-A plain ASGI middleware, so that a body is counted while it arrives and nothing of it is kept beyond its limit.
+A plain ASGI middleware, so that a body is counted while it arrives, and no more than its limit is kept.
 """
 
 from __future__ import annotations
@@ -59,11 +59,8 @@ class Limits:
         self.n_running = 0
         named = {name.lower() for name in (*settings.allowed_hosts, *LOOPBACK, "[::1]")}
         # Someone who listens on all addresses and names none has a proxy in front.
-        self.allowed_hosts = (
-            None if settings.host in {"0.0.0.0", "::"} and not settings.allowed_hosts else named
-        )
-        if self.allowed_hosts is not None:
-            self.allowed_hosts.add(settings.host.lower())
+        is_open = settings.host in {"0.0.0.0", "::"} and not settings.allowed_hosts  # noqa: S104
+        self.allowed_hosts = None if is_open else named | {settings.host.lower()}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it."""

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -18,7 +18,7 @@ from robusttc.serve.service import Service
 from robusttc.serve.task_map import place_tasks
 from robusttc.serve.tenants import Tenants
 
-__all__ = ["add_pages"]
+__all__ = ["router"]
 
 # Name in a URL -> package, file and type.
 ASSETS = {
@@ -73,7 +73,7 @@ def render(name: str, request: Request, caller: Caller, status: int = 200, **val
     """Return a page."""
     tenants = request.app.state.service.tenants
     common = {
-        "root": request.scope.get("root_path", "") + "/",
+        "root": root_of(request),
         "csrf_token": caller.csrf_token,
         "run_name": tenants.run.folder.name,
         "n_tasks": f"{len(tenants.by_id):,}",
@@ -83,104 +83,119 @@ def render(name: str, request: Request, caller: Caller, status: int = 200, **val
     return HTMLResponse(templates().get_template(name).render({**common, **values}), status)
 
 
-def add_pages(app: FastAPI) -> None:
-    """Add the pages to an application."""
+router = APIRouter(include_in_schema=False)
 
-    def log_in_first(request: Request) -> Caller | Response:
-        try:
-            return app.state.access.require_admin(request)  # type: ignore[no-any-return]
-        except HTTPException:
-            return RedirectResponse(request.scope.get("root_path", "") + "/login", 303)
 
-    @app.get("/", include_in_schema=False)
-    async def show_tasks(request: Request, q: str = "", offset: int = 0) -> Response:
-        caller = log_in_first(request)
-        if isinstance(caller, Response):
-            return caller
-        service: Service = app.state.service
-        tenants, offset = service.tenants, max(0, offset)
-        found = service.list_tasks(q[:200], offset, PAGE_TASKS)
-        dots, height = draw_map(tenants)
-        verdict = tenants.run.verdict
-        return render(
-            "tasks.html.j2",
-            request,
-            caller,
-            page="tasks",
-            q=q[:200],
-            offset=offset,
-            limit=PAGE_TASKS,
-            tasks=found.tasks,
-            total=found.total,
-            next=found.next,
-            dots=dots,
-            height=height,
-            radius=max(4, min(14, round(220 / max(len(dots), 1) ** 0.5))),
-            clusters=any(dot["cluster"] is not None for dot in dots),
-            verdict="" if verdict is None else verdict["sentence"],
-        )
+def log_in_first(request: Request) -> Caller | Response:
+    """Return who asks, or the way to the page where one logs in."""
+    try:
+        return request.app.state.access.require_admin(request)  # type: ignore[no-any-return]
+    except HTTPException:
+        return RedirectResponse(root_of(request) + "login", 303)
 
-    @app.get("/tasks/{task}", include_in_schema=False)
-    async def show_task(request: Request, task: str) -> Response:
-        caller = log_in_first(request)
-        if isinstance(caller, Response):
-            return caller
-        service: Service = app.state.service
-        tenants = service.tenants
-        try:
-            details = service.show_task(task, for_admin=True)
-        except UnknownTaskError:
-            return render("error.html.j2", request, caller, 404)
-        figures = tenants.figures.get(details.name)
-        kinds = [] if figures is None else [(text, getattr(figures, kind)) for kind, text in KINDS.items()]
-        return render(
-            "task.html.j2",
-            request,
-            caller,
-            page="tasks",
-            task=details,
-            sentence=SENTENCES[details.kind],
-            alternatives=[(text, one) for text, one in kinds if one is not None],
-            nearest=service.find_nearest(details.task),
-            max_characters=service.settings.max_characters,
-        )
 
-    @app.get("/new", include_in_schema=False)
-    async def show_new(request: Request) -> Response:
-        caller = log_in_first(request)
-        if isinstance(caller, Response):
-            return caller
-        return render(
-            "new.html.j2", request, caller, page="new", max_examples=f"{app.state.settings.max_examples:,}"
-        )
+def root_of(request: Request) -> str:
+    """Return the path under which the pages are, behind a proxy too."""
+    return str(request.scope.get("root_path", "")) + "/"
 
-    @app.get("/login", include_in_schema=False)
-    async def show_login(request: Request) -> Response:
-        root = request.scope.get("root_path", "") + "/"
-        return HTMLResponse(templates().get_template("login.html.j2").render(root=root, failed=False))
 
-    @app.post("/login", include_in_schema=False)
-    async def log_in(request: Request) -> Response:
-        root = request.scope.get("root_path", "") + "/"
-        key = parse_qs((await request.body()).decode("utf-8", "replace")).get("key", [""])[0]
-        response: Response = RedirectResponse(root, 303)
-        if app.state.access.log_in(key, response, secure=request.url.scheme == "https"):
-            return response
-        return HTMLResponse(templates().get_template("login.html.j2").render(root=root, failed=True), 401)
+@router.get("/")
+async def show_tasks(request: Request, q: str = "", offset: int = 0) -> Response:
+    caller = log_in_first(request)
+    if isinstance(caller, Response):
+        return caller
+    service: Service = request.app.state.service
+    tenants, offset = service.tenants, max(0, offset)
+    found = service.list_tasks(q[:200], offset, PAGE_TASKS)
+    dots, height = draw_map(tenants)
+    verdict = tenants.run.verdict
+    return render(
+        "tasks.html.j2",
+        request,
+        caller,
+        page="tasks",
+        q=q[:200],
+        offset=offset,
+        limit=PAGE_TASKS,
+        tasks=found.tasks,
+        total=found.total,
+        next=found.next,
+        dots=dots,
+        height=height,
+        radius=max(4, min(14, round(220 / max(len(dots), 1) ** 0.5))),
+        clusters=any(dot["cluster"] is not None for dot in dots),
+        verdict="" if verdict is None else verdict["sentence"],
+    )
 
-    @app.post("/logout", include_in_schema=False)
-    async def log_out(request: Request) -> Response:
-        response = RedirectResponse(request.scope.get("root_path", "") + "/login", 303)
-        app.state.access.log_out(response)
+
+@router.get("/tasks/{task}")
+async def show_task(request: Request, task: str) -> Response:
+    caller = log_in_first(request)
+    if isinstance(caller, Response):
+        return caller
+    service: Service = request.app.state.service
+    tenants = service.tenants
+    try:
+        details = service.show_task(task, for_admin=True)
+    except UnknownTaskError:
+        return render("error.html.j2", request, caller, 404)
+    figures = tenants.figures.get(details.name)
+    kinds = [] if figures is None else [(text, getattr(figures, kind)) for kind, text in KINDS.items()]
+    return render(
+        "task.html.j2",
+        request,
+        caller,
+        page="tasks",
+        task=details,
+        sentence=SENTENCES[details.kind],
+        alternatives=[(text, one) for text, one in kinds if one is not None],
+        nearest=service.find_nearest(details.task),
+        max_characters=service.settings.max_characters,
+    )
+
+
+@router.get("/new")
+async def show_new(request: Request) -> Response:
+    caller = log_in_first(request)
+    if isinstance(caller, Response):
+        return caller
+    return render(
+        "new.html.j2",
+        request,
+        caller,
+        page="new",
+        max_examples=f"{request.app.state.settings.max_examples:,}",
+    )
+
+
+@router.get("/login")
+async def show_login(request: Request) -> Response:
+    root = root_of(request)
+    return HTMLResponse(templates().get_template("login.html.j2").render(root=root, failed=False))
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    root = root_of(request)
+    key = parse_qs((await request.body()).decode("utf-8", "replace")).get("key", [""])[0]
+    response: Response = RedirectResponse(root, 303)
+    if request.app.state.access.log_in(key, response, secure=request.url.scheme == "https"):
         return response
+    return HTMLResponse(templates().get_template("login.html.j2").render(root=root, failed=True), 401)
 
-    @app.get("/static/{name}", include_in_schema=False)
-    async def show_asset(name: str) -> Response:
-        if name not in ASSETS:
-            raise HTTPException(404, "there is no such file")
-        return Response(
-            read_asset(name), media_type=ASSETS[name][1], headers={"Cache-Control": "max-age=3600"}
-        )
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    response = RedirectResponse(root_of(request) + "login", 303)
+    request.app.state.access.log_out(response)
+    return response
+
+
+@router.get("/static/{name}")
+async def show_asset(name: str) -> Response:
+    if name not in ASSETS:
+        raise HTTPException(404, "there is no such file")
+    return Response(read_asset(name), media_type=ASSETS[name][1], headers={"Cache-Control": "max-age=3600"})
 
 
 def draw_map(tenants: Tenants) -> tuple[list[dict[str, Any]], int]:

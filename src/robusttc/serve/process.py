@@ -44,7 +44,7 @@ def run_server(run: Path, settings: ServeSettings) -> None:
         "lifespan": "on",
     }
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    print(f"Serving {run.name} at http://{shown}:{settings.port}/ (Ctrl-C stops)", file=sys.stderr)
+    sys.stderr.write(f"Serving {run.name} at http://{shown}:{settings.port}/ (Ctrl-C stops)\n")
     if settings.workers == 1:
         uvicorn.run(create_app(run, settings), **options)
         return

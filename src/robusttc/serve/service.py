@@ -158,7 +158,7 @@ class Service:
         if any(cut) and not truncate:
             raise ConflictError(
                 413,
-                f"{field}.{cut.index(True)} has more than {longest:,} characters; ask with truncate to cut it",
+                f"{field}.{cut.index(True)} has over {longest:,} characters: ask with truncate to cut it",
             )
         return [text[:longest] for text in texts], cut
 

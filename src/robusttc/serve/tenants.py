@@ -76,7 +76,7 @@ class Answer:
 
 
 def support_accuracy(model: FewShotModel) -> Estimate | None:
-    """Return the leave-one-out accuracy of an adapted task with its interval; None where none can be judged."""
+    """Return the leave-one-out accuracy of an adapted task; None where no example can be judged."""
     n, share = len(model.examples_.texts), model.support_accuracy_
     return None if math.isnan(share) else share_interval(round(share * n), n)
 
@@ -111,7 +111,7 @@ class Tenants:
         return {one.task: one for one in self.run.evaluation.tasks}
 
     def accuracy(self, tenant: Tenant) -> Estimate | None:
-        """Return how often a task is predicted right: on held-out rows, or leaving out each example in turn."""
+        """Return the accuracy of a task on held-out rows, of an adapted one by leaving out examples."""
         if tenant.kind == "adapted":
             return support_accuracy(self.run.adapted_model(tenant.name))
         figures = self.figures.get(tenant.name)
