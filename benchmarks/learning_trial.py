@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from robusttc.run.later.joins import join_all
 
 from robusttc import ClusterMultiTask, RobustTaskClustering, TaskSet, load_tasks, measure_transfer
 from robusttc.encoders import make_encoder
 from robusttc.jobs import Runner
 from robusttc.random import numpy_generator
-from robusttc.run.later.joins import join_all
 from robusttc.transfer import normalise_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -223,6 +223,7 @@ def fit_heads(
     other tasks. The second, plain one is there where jointly trained tasks have one (`settings.head_c`).
     """
     import os
+
     AC, SH = float(os.environ.get("ADD_C", 3.0)), np.float32(os.environ.get("ADD_SHARP", 1.0))
     near = near if settings.share_labels else None
     weight, bias = converge_head(representation, task, settings.head_c or AC, near=near)

@@ -9,7 +9,7 @@ from robusttc._lazy import attach
 if TYPE_CHECKING:
     from robusttc.run.evaluation import KINDS, Evaluation, TaskFigures
     from robusttc.run.fit import FitResult, estimate_learning, fit_run, sort_tasks
-    from robusttc.run.folder import Change, RunFolder
+    from robusttc.run.folder import BusyError, Change, RunFolder
     from robusttc.run.outputs import AddedTask, ClusterRow, Similarity
     from robusttc.run.predict import Prediction, TaskPredictor
     from robusttc.run.run import Run, open_run
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "AddedTask",
+    "BusyError",
     "Change",
     "ClusterRow",
     "Evaluation",
@@ -41,7 +42,7 @@ __getattr__ = attach(
     {
         "evaluation": ("KINDS", "Evaluation", "TaskFigures"),
         "fit": ("FitResult", "estimate_learning", "fit_run", "sort_tasks"),
-        "folder": ("Change", "RunFolder"),
+        "folder": ("BusyError", "Change", "RunFolder"),
         "outputs": ("AddedTask", "ClusterRow", "Similarity"),
         "predict": ("Prediction", "TaskPredictor"),
         "run": ("Run", "open_run"),

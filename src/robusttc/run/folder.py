@@ -43,7 +43,7 @@ from robusttc.files import (
 from robusttc.run.store import JobStore
 from robusttc.sqlite import remove_database
 
-__all__ = ["Change", "FolderWriter", "RunFolder", "Version"]
+__all__ = ["BusyError", "Change", "FolderWriter", "RunFolder", "Version"]
 
 FORMAT, FORMAT_VERSION = "robusttc run", 2
 OBJECTS, VERSIONS, CURRENT, LOCK, MANIFEST = "objects", "versions", "current", "owner.lock", "manifest.json"
@@ -53,6 +53,10 @@ MAX_MANIFEST_BYTES = 2**28
 NOTE_SECONDS = 0.3  # how long a second process waits for the first to have written who it is
 ATTEMPTS = 3  # at reading: a version may be erased while it is opened
 TODO = "bring it back from a copy, or run the fit again in this folder"
+
+
+class BusyError(StoreError):
+    """Another change of the run is under way; the same works once that is finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +357,9 @@ class FolderWriter(RunFolder):
         with explain_disk_errors("the next version cannot be begun", staging):
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700)
-            for name in () if base is None else base.files:
+            for name, link in () if base is None else links_of(base):
                 make_folder((staging / name).parent)
-                (staging / name).symlink_to((base.folder / name).readlink())
+                (staging / name).symlink_to(link)
         return staging
 
     def write(self, name: str, content: bytes) -> None:
@@ -623,6 +627,12 @@ def raise_damaged(path: Path, got: str) -> NoReturn:
     raise StoreError("a file of the run is damaged", where=repr(str(path)), got=got, todo=TODO)
 
 
+def links_of(version: Version) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a version, and where their links lead."""
+    for name in version.files:
+        yield name, (version.folder / name).readlink()
+
+
 def take_lock(path: Path) -> int:
     """Become the one writer; the lock ends with this process, however it ends."""
     handle = open_private(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
@@ -634,7 +644,7 @@ def take_lock(path: Path) -> int:
     except BlockingIOError:
         owner = describe_owner(handle)
         os.close(handle)
-        raise StoreError(
+        raise BusyError(
             "another process works on this run",
             where=repr(str(path.parent)),
             got=owner,

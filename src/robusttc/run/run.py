@@ -20,6 +20,7 @@ from robusttc.run.folder import Change, RunFolder, Version
 from robusttc.run.outputs import (
     FEWSHOT,
     MULTITASK,
+    RETIRED,
     SCORES,
     SIMILARITY,
     AddedTask,
@@ -192,7 +193,13 @@ class Run:
     @cached_property
     def task_names(self) -> tuple[str, ...]:
         """The names of all tasks that have a model, sorted."""
-        return tuple(sorted({*(one.task for one in self.evaluation.tasks), *self.adapted_names}))
+        learned = {one.task for one in self.evaluation.tasks} - {*self.retired}
+        return tuple(sorted({*learned, *self.adapted_names}))
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """The names of the tasks that no longer answer and are about to be removed."""
+        return tuple(self.summary.get(RETIRED, ()))
 
     @cached_property
     def adapted_names(self) -> tuple[str, ...]:

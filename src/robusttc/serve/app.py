@@ -66,6 +66,7 @@ def create_app(run: str | Path, settings: ServeSettings | None = None) -> Any:
         app.state.service = Service(served, batcher, settings)
         watch = asyncio.create_task(watch_versions(served))
         await asyncio.to_thread(served.warm_up)
+        app.state.service.finish_removals()  # which an earlier process had begun
         yield
         watch.cancel()
         await batcher.close()

@@ -93,5 +93,5 @@ class Metrics:
         if MULTIPROCESS not in os.environ:
             return generate_latest(self.registry)
         registry = CollectorRegistry()
-        MultiProcessCollector(registry)
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)

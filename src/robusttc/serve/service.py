@@ -16,10 +16,11 @@ from typing import TypeVar
 from fastapi.exceptions import RequestValidationError
 
 from robusttc.data import Task, read_examples
-from robusttc.errors import DataError, ProblemsError, StoreError, UnknownTaskError, UsageError
+from robusttc.errors import DataError, ProblemsError, UnknownTaskError, UsageError
 from robusttc.fewshot import FewShotModel, NearestExample
 from robusttc.models import check_threshold, pick_labels
-from robusttc.run import Run
+from robusttc.run import BusyError, Run
+from robusttc.run.updates import PendingChangeError, restore_task, retire_tasks
 from robusttc.serve import schemas
 from robusttc.serve.batching import Batcher
 from robusttc.serve.settings import ServeSettings
@@ -323,16 +324,21 @@ class Service:
             if tenant is None:
                 raise UnknownTaskError(task, ())
             if tenant.kind == "adapted":
-                run.remove([tenant.name])
+                run.remove([tenant.name], progress=None)
                 return True
-            run.retire([tenant.name])
+            retire_tasks(run, [tenant.name])
             return False
 
         if await self._change(task, version, change):
             return None
-        return self._start_job(
-            "the models of other tasks are trained without it", lambda run: run.finish_removals()
-        )
+        return self.finish_removals()
+
+    def finish_removals(self) -> schemas.JobState | None:
+        """Begin to train the models of others without the tasks that no longer answer, if there are any."""
+        if not self.tenants.run.retired:
+            return None
+        what = "the models of other tasks are trained without it"
+        return self._start_job(what, lambda run: run.remove(run.retired, progress=None))
 
     async def roll_back(self, task: str, wanted: int, version: int | None) -> schemas.TaskVersions:
         """Let an earlier version of an adapted task answer."""
@@ -340,7 +346,7 @@ class Service:
         def change(run: Run, tenant: Tenant | None) -> None:
             if tenant is None:
                 raise UnknownTaskError(task, ())
-            run.roll_back(tenant.name, wanted)
+            restore_task(run, tenant.name, wanted)
 
         await self._change(task, version, change)
         return self.list_versions(task)
@@ -395,17 +401,19 @@ class Service:
                 self.served.refresh()
             return result
 
+        if self._running:
+            raise ConflictError(503, "a removal is under way", {"Retry-After": "30"})
         loop, end = asyncio.get_running_loop(), asyncio.get_running_loop().time() + BUSY_SECONDS
         while True:
             try:
                 # A change that has begun comes to its end, also where nobody waits for it any longer.
                 return await asyncio.shield(loop.run_in_executor(self._changes, work))
-            except StoreError as error:
-                if not getattr(error, "is_busy", False) or loop.time() > end:
-                    raise
+            except (BusyError, PendingChangeError):
+                if loop.time() > end:
+                    raise ConflictError(503, "another change is under way", {"Retry-After": "5"}) from None
                 await asyncio.sleep(0.1)
 
-    def _start_job(self, what: str, work: Callable[[Run], None]) -> schemas.JobState:
+    def _start_job(self, what: str, work: Callable[[Run], object]) -> schemas.JobState:
         job = secrets.token_hex(8)
         state = self._jobs[job] = schemas.JobState(id=job, state="running", detail=what)
         for old in list(self._jobs)[:-MAX_JOBS]:

@@ -41,14 +41,14 @@ def place_tasks(points: Floats, labels: NDArray[np.int_]) -> Floats:
     places = lay_wide(places)
     low, high = places.min(axis=0), places.max(axis=0)
     size = max(float((high - low).max()), 1e-9)
-    return 0.5 + (places - (low + high) / 2) / (size * 1.06)
+    return np.asarray(0.5 + (places - (low + high) / 2) / (size * 1.06))
 
 
 def lay_wide(places: Floats) -> Floats:
     """Turn the map so that its longest axis lies."""
     centred = places - places.mean(axis=0)
     if len(places) < 2:
-        return centred
+        return np.asarray(centred)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     return np.asarray(centred @ axes.T)
 
