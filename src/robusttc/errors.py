@@ -10,6 +10,7 @@
         * WordVectorsError            a word-vector file that cannot be used
     * StoreError (OSError)            a run or an artifact on disk is damaged            exit code 5
     * WorkError (RuntimeError)        a unit of work that others need could not be done  exit code 3
+    * VersionRefusedError (same)      the next version of a run breaks a limit           exit code 3
 
 * RobustTCWarning (UserWarning)       the root of the warnings
     * DataWarning                     data was left out, on request
@@ -41,6 +42,7 @@ __all__ = [
     "TaskFilesError",
     "UnknownTaskError",
     "UsageError",
+    "VersionRefusedError",
     "WordVectorsError",
     "WorkError",
     "nearest_name",
@@ -238,6 +240,12 @@ class StoreError(RobustTCError, OSError):
 
 class WorkError(RobustTCError, RuntimeError):
     """A unit of work that others need could not be done."""
+
+    exit_code = ExitCode.DOUBT
+
+
+class VersionRefusedError(RobustTCError, RuntimeError):
+    """The next version of a run would break what it must not break, so it is not published."""
 
     exit_code = ExitCode.DOUBT
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from robusttc import sqlite as database_module
 from robusttc.errors import StoreError
 from robusttc.run import RunFolder
 
@@ -76,12 +75,12 @@ class Steps:
         try:
             for name in CALLS:
                 setattr(os, name, watch(name))
-            database_module.sqlite3.connect = open_connection  # type: ignore[assignment]
+            sqlite3.connect = open_connection  # type: ignore[assignment]
             yield self
         finally:
             for name, original in originals.items():
                 setattr(os, name, original)
-            database_module.sqlite3.connect = connect
+            sqlite3.connect = connect
 
 
 def kill_at(n: int) -> Fault:

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
-from typing import Any
 
-from tiny_run import SPLITS, WORDS, make_task
+import pytest
+from tiny_run import SPLITS, WORDS, Inline, make_task
 
 from robusttc.data import Task, TaskSet
+from robusttc.run import RunFolder
 
 MARKED_TEXT, MARKED_LABEL = "zanzibarquux", "Qyxlabelmark"
+# Names that are keys of files, paths, or trouble for shells, terminals and file systems.
+ODD_NAMES = (
+    "clusters",
+    "format",
+    "own",
+    "added",
+    "../../etc/passwd",
+    'it\'s "`touch x`"',
+    "日本語 🚀",
+    "n" * 1000,
+)
 
 
-class Killed(BaseException):
-    """The process is gone."""
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run jobs in this process, which saves the start of another."""
+    monkeypatch.setattr("robusttc.run.fit.make_executor", lambda *_, **__: Inline())
+
+
+def renamed(number: int, name: str) -> Task:
+    """A task like those of the run, with another name."""
+    task = make_task(number)
+    return Task(name, task.texts, task.labels.tolist(), task.splits.tolist())
 
 
 def new_tasks() -> TaskSet:
-    """Two tasks like those of the run, a private one, and one that cannot be learned."""
+    """Two tasks like those of the run, one to be private, and one that cannot be learned."""
     unfit = Task("later unfit", ["hello", "hi", "you"], ["greet"] * 3)
     return TaskSet([make_task(6), make_task(7), make_task(8), unfit])
 
@@ -32,36 +50,22 @@ def marked_task(name: str, number: int = 9) -> Task:
     return Task(name, texts, labels, task.splits.tolist())
 
 
-def strange_task(name: str) -> Task:
+def odd_task(name: str) -> Task:
     """A task of its own kind."""
     texts = [f"{word} {other} {word}" for other in WORDS[:3] for word in WORDS]
     return Task(name, texts, ["odd", "even"] * 15, SPLITS * 3)
 
 
-def digest_files(folder: Path, *patterns: str) -> dict[str, str]:
-    """The SHA-256 of some files of a run."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for pattern in patterns
-        for path in sorted(folder.glob(pattern))
-        if path.is_file()
-    }
+def examples(name: str) -> Task:
+    """A handful of examples of a new task."""
+    texts = ["where is my parcel", "parcel where now", "hello you", "good morning hello"]
+    return Task(name, texts, ["where"] * 2 + ["hello"] * 2)
 
 
-def digest_all(folder: Path) -> dict[str, Any]:
-    """All that a run says but for times: files, and the summary without its costs."""
-    found: dict[str, Any] = digest_files(
-        folder, "models/**/*", "tasks/*", "*.csv", "*.safetensors", "versions/**/*.csv", "adapted/**/*"
-    )
-    summary = json.loads((folder / "summary.json").read_text())
-    del summary["costs"]
-    found["summary"] = summary
-    for path in sorted(folder.glob("versions/*/change.json")):
-        found[str(path.relative_to(folder))] = {**json.loads(path.read_text()), "when": 0.0}
-    # Whoever reads a database leaves files beside it.
-    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
-    found["names"] = sorted(name for name in names if not name.startswith("run.sqlite-"))
-    return found
+def files_of(folder: Path, *, under: str = "") -> dict[str, str]:
+    """The SHA-256 of the files of the current version."""
+    version = RunFolder(folder).current()
+    return {name: digest for name, (digest, _) in version.files.items() if name.startswith(under)}
 
 
 def holds(folder: Path, text: str) -> list[str]:
@@ -70,5 +74,5 @@ def holds(folder: Path, text: str) -> list[str]:
     return [
         str(path.relative_to(folder))
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and any(one in path.read_bytes() for one in asked)
+        if path.is_file() and not path.is_symlink() and any(one in path.read_bytes() for one in asked)
     ]

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs
 from robusttc.multitask import MultiTaskSettings, TaskRows, fit_own
-from robusttc.run.explain.conflicting import LabelConflict, find_conflicts
-from robusttc.run.explain.corresponding import LabelRelation, find_relations
-from robusttc.run.explain.cross_predicting import Sample, ask_each_other, choose_texts, make_sample
+from robusttc.run.explain import LabelConflict, LabelMatch, find_conflicts, find_matches
+from robusttc.run.explain.cross_predictions import Sample, choose_texts, cross_predict, make_sample
 
 N_DIMENSIONS = 24
 SETTINGS = MultiTaskSettings()
@@ -57,7 +56,7 @@ class World:
         return Task(name, texts, given, splits)
 
     def sample(self, task: Task) -> Sample:
-        """Fit the own model of a task, and make it ready to be asked."""
+        """Fit the own model of a task, and make it ready to be predicted."""
         texts = choose_texts(task)
         matrix = np.array([self.vectors[text] for text in texts.shown], dtype=np.float32)
         inputs = DenseInputs(matrix)
@@ -66,17 +65,15 @@ class World:
         model = fit_own(inputs, part, settings=SETTINGS, seed=0, stage="own")
         return make_sample(texts, inputs, matrix, model)
 
-    def compare(
-        self, task: Task, *others: Task
-    ) -> tuple[tuple[LabelRelation, ...], tuple[LabelConflict, ...]]:
+    def compare(self, task: Task, *others: Task) -> tuple[tuple[LabelMatch, ...], tuple[LabelConflict, ...]]:
         """Compare the labels of a task with those of others."""
         own = self.sample(task)
-        asked = [ask_each_other(own, self.sample(other)) for other in others]
-        tables = [one for one, _ in asked]
-        relations = find_relations(tables)
-        return relations, find_conflicts(tables, {one.task: common for one, common in asked}, relations)
+        predicted = [cross_predict(own, self.sample(other)) for other in others]
+        tables = [one for one, _ in predicted]
+        matches = find_matches(tables)
+        return matches, find_conflicts(tables, {one.task: common for one, common in predicted}, matches)
 
 
-def kinds(relations: Sequence[LabelRelation]) -> set[tuple[str, str, str, str]]:
+def kinds(matches: Sequence[LabelMatch]) -> set[tuple[str, str, str, str]]:
     """What was found, without figures."""
-    return {(one.kind, one.label, one.task, one.other_label) for one in relations}
+    return {(one.kind, one.label, one.task, one.other_label) for one in matches}

@@ -13,16 +13,9 @@ from scipy.stats import binom, fisher_exact
 from robusttc.data import Task, TokenArray
 from robusttc.encoders import DenseInputs, WordInputs
 from robusttc.multitask import uniform_model
-from robusttc.run.explain.conflicting import CommonText, find_conflicts
-from robusttc.run.explain.corresponding import (
-    CrossTables,
-    adjust_together,
-    find_relations,
-    judge_cells,
-    name_kind,
-)
-from robusttc.run.explain.cross_predicting import choose_texts, find_least
-from robusttc.run.explain.explained_labels import map_labels
+from robusttc.run.explain import CrossTable, find_conflicts, find_matches
+from robusttc.run.explain.cross_predictions import choose_texts, compare_labels, least_likeness
+from robusttc.run.explain.labels import CommonText, adjust_together, judge_cells, name_kind
 from robusttc.stats import share_interval
 
 SEEDS = range(5)
@@ -34,11 +27,11 @@ def test_renamed_labels_are_found_and_nothing_else(seed: int) -> None:
     world = World(seed)
     names = {"L1": ["parcel"], "L2": ["payment"], "L3": ["farewell"], "L4": ["greeting"]}
     own, other = world.task("own", CLIENT), world.task("other", names)
-    relations, conflicts = world.compare(own, other)
+    matches, conflicts = world.compare(own, other)
     truth = {("pay", "L2"), ("send", "L1"), ("hello", "L4"), ("bye", "L3")}
-    assert kinds(relations) == {("corresponds", mine, "other", theirs) for mine, theirs in truth}
+    assert kinds(matches) == {("corresponds", mine, "other", theirs) for mine, theirs in truth}
     assert conflicts == ()
-    for one in relations:
+    for one in matches:
         assert (
             min(one.forward.low, one.backward.low) > 0.5 > 0.2 > max(one.forward_chance, one.backward_chance)
         )
@@ -70,8 +63,8 @@ def test_merged_labels_contain_their_parts(seed: int) -> None:
 def test_swapped_names_conflict(seed: int) -> None:
     world = World(seed)
     swapped = {**CLIENT, "pay": ["parcel"], "send": ["payment"]}
-    relations, conflicts = world.compare(world.task("own", CLIENT), world.task("other", swapped))
-    assert ("corresponds", "pay", "other", "send") in kinds(relations)
+    matches, conflicts = world.compare(world.task("own", CLIENT), world.task("other", swapped))
+    assert ("corresponds", "pay", "other", "send") in kinds(matches)
     found = {(one.label, one.whose, one.goes_to) for one in conflicts}
     assert found == {
         ("pay", "own", "send"),
@@ -90,8 +83,8 @@ def test_swapped_names_conflict(seed: int) -> None:
 def test_a_name_for_quite_other_texts_conflicts_once(seed: int) -> None:
     world = World(seed)
     other = {**CLIENT, "bye": ["something else"]}
-    relations, conflicts = world.compare(world.task("own", CLIENT), world.task("other", other))
-    assert not [one for one in relations if "bye" in (one.label, one.other_label)]
+    matches, conflicts = world.compare(world.task("own", CLIENT), world.task("other", other))
+    assert not [one for one in matches if "bye" in (one.label, one.other_label)]
     assert [(one.label, one.whose, one.goes_to) for one in conflicts] == [("bye", "both", None)]
 
 
@@ -103,16 +96,14 @@ def test_texts_in_common_count_by_their_labels_and_disputes_are_listed() -> None
     disputed = labels.index("pay")
     labels[disputed] = "send"
     other = Task("other", list(other.texts), labels, other.splits.tolist())
-    relations, conflicts = world.compare(own, other)
-    by_label = {one.label: one for one in relations}
+    matches, conflicts = world.compare(own, other)
+    by_label = {one.label: one for one in matches}
     # 16 texts each, numbers 8 to 15 in common.
     assert (by_label["pay"].n_common, by_label["send"].n_common) == (7, 8)
     assert by_label["pay"].forward.n == 16
     (dispute,) = conflicts
     assert (dispute.reason, dispute.label, dispute.other_label) == ("same text, other label", "pay", "send")
     assert dispute.texts == (other.texts[disputed],)
-    assert dispute.to_dict()["texts"] is None
-    assert dispute.to_dict(show_texts=True)["texts"] == [other.texts[disputed]]
 
 
 def test_unrelated_tasks_and_unrelated_labels_give_nothing() -> None:
@@ -125,8 +116,8 @@ def test_unrelated_tasks_and_unrelated_labels_give_nothing() -> None:
         mixed = world.task("mixed", {label: [*CLIENT["pay"], *CLIENT["send"]] for label in ("x", "y")})
         labels = world.generator.permutation(mixed.labels).tolist()
         random = Task("mixed", list(mixed.texts), labels, mixed.splits.tolist())
-        relations, conflicts = world.compare(own, foreign, random)
-        n_wrong += bool(relations) or bool(conflicts)
+        matches, conflicts = world.compare(own, foreign, random)
+        n_wrong += bool(matches) or bool(conflicts)
     # At the level of 5 % so many wrong explanations would be a matter of one in a thousand.
     assert n_wrong <= binom.isf(0.001, n_draws, 0.05)
 
@@ -136,12 +127,12 @@ def test_a_label_that_catches_everything_corresponds_to_nothing(seed: int) -> No
     generator = np.random.default_rng(seed)
     forward = np.column_stack([generator.integers(14, 20, 6), generator.integers(0, 2, (6, 2))])
     backward = generator.multinomial(20, np.full(7, 1 / 7), size=2)
-    assert find_relations([tables_of(forward, backward)]) == ()
+    assert find_matches([tables_of(forward, backward)]) == ()
 
 
-def tables_of(forward: np.ndarray, backward: np.ndarray, task: str = "b") -> CrossTables:
+def tables_of(forward: np.ndarray, backward: np.ndarray, task: str = "b") -> CrossTable:
     n_own, n_other = len(forward), len(backward)
-    return CrossTables(
+    return CrossTable(
         task,
         tuple(f"other {place}" for place in range(n_other)),
         tuple(f"own {place}" for place in range(n_own)),
@@ -198,9 +189,9 @@ def test_neither_the_order_of_rows_nor_names_matter(seed: int) -> None:
     shuffled = Task(
         "own", [own.texts[row] for row in order], own.labels[order].tolist(), own.splits[order].tolist()
     )
-    relations, conflicts = world.compare(own, other)
-    assert kinds(relations)
-    assert world.compare(shuffled, other) == (relations, conflicts)
+    matches, conflicts = world.compare(own, other)
+    assert kinds(matches)
+    assert world.compare(shuffled, other) == (matches, conflicts)
     new_name = {"pay": "zz", "send": "a", "hello": "m", "bye": "b"}
     renamed = Task("own", list(own.texts), [new_name[one] for one in own.labels], own.splits.tolist())
     found = {
@@ -209,7 +200,7 @@ def test_neither_the_order_of_rows_nor_names_matter(seed: int) -> None:
     }
     assert found == {
         (one.kind, new_name[one.label], one.other_label, one.forward.mean, one.backward.mean)
-        for one in relations
+        for one in matches
     }
 
 
@@ -235,7 +226,7 @@ def test_texts_are_distinct_and_drawn_by_chance_where_there_are_many() -> None:
 
 
 def test_without_two_texts_of_a_label_nothing_is_like_it() -> None:
-    assert find_least(np.eye(2, dtype=np.float32), np.array([0, 1])) > 1
+    assert least_likeness(np.eye(2, dtype=np.float32), np.array([0, 1])) > 1
 
 
 def test_own_models_are_fitted_where_none_were_kept() -> None:
@@ -248,9 +239,9 @@ def test_own_models_are_fitted_where_none_were_kept() -> None:
     fitted: Any = SimpleNamespace(
         predictor_=SimpleNamespace(reader=reader, shared=None), settings_=SETTINGS, seed_=0
     )
-    found = map_labels(own, [other, thin, private], fitted, {})
+    found = compare_labels(own, [other, thin, private], fitted, {})
     assert found.compared == ("other",)
-    assert kinds(found.relations) == {
+    assert kinds(found.matches) == {
         ("corresponds", "pay", "other", "L2"),
         ("corresponds", "send", "other", "L1"),
     }
@@ -258,7 +249,7 @@ def test_own_models_are_fitted_where_none_were_kept() -> None:
         "Compared with 1 task: 2 of its 4 labels correspond to, contain or lie within a label there, and "
         "there are 0 conflicts."
     )
-    nobody = map_labels(own, [], fitted, {})
+    nobody = compare_labels(own, [], fitted, {})
     assert nobody.sentence == "Its labels were compared with no other task."
 
 
@@ -280,27 +271,27 @@ def test_words_are_represented_by_a_layer() -> None:
     own = {name: uniform_model(read(["pay 1"]), 2) for name in ("a", "b")}
     serving = SimpleNamespace(reader=SimpleNamespace(read=read), shared=None)
     fitted: Any = SimpleNamespace(predictor_=serving, settings_=SETTINGS, seed_=0)
-    assert map_labels(tasks[0], tasks[1:], fitted, {}).compared == ()
-    found = map_labels(tasks[0], tasks[1:], fitted, own)
+    assert compare_labels(tasks[0], tasks[1:], fitted, {}).compared == ()
+    found = compare_labels(tasks[0], tasks[1:], fitted, own)
     assert found.compared == ("b",)
     # All texts are in common.
-    assert kinds(found.relations) == {("corresponds", "x", "b", "x"), ("corresponds", "y", "b", "y")}
+    assert kinds(found.matches) == {("corresponds", "x", "b", "x"), ("corresponds", "y", "b", "y")}
     model: Any = own["a"]
     serving.shared = SimpleNamespace(layer=model.layer)
-    assert map_labels(tasks[0], tasks[1:], fitted, own) == found
+    assert compare_labels(tasks[0], tasks[1:], fitted, own) == found
 
 
 def test_a_name_whose_texts_go_nowhere_in_particular_is_no_conflict() -> None:
     """Fewer than half keep the name, but no other label gets clearly more."""
     forward = np.array([[12, 14, 13, 1], [0, 40, 0, 0], [0, 0, 40, 0]])
     names = ("pay", "send", "greet")
-    tables = CrossTables("b", names, names, forward, forward, 0 * forward[:, :3])
+    tables = CrossTable("b", names, names, forward, forward, 0 * forward[:, :3])
     assert find_conflicts([tables], {}, []) == ()
 
 
 def test_numbers_as_names_are_no_names() -> None:
     forward = np.array([[0, 12, 0], [12, 0, 0]])
-    tables = CrossTables("b", ("1", "2"), ("1", "2"), forward, forward, 0 * forward[:, :2])
+    tables = CrossTable("b", ("1", "2"), ("1", "2"), forward, forward, 0 * forward[:, :2])
     assert find_conflicts([tables], {}, []) == ()
     common = {"b": [CommonText("same", "1", "2")]}
     assert find_conflicts([tables], common, []) == ()

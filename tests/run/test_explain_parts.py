@@ -11,23 +11,23 @@ import pytest
 from rich.console import Console
 
 from robusttc.cli.console import print_examples
-from robusttc.cli.explain_labels_view import best_first, word_conflict
-from robusttc.cli.explain_view import show_explanation
+from robusttc.cli.explain import best_first, conflict_sentence, show_explanation
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs
-from robusttc.multitask import HeldOutRows, MultiTaskSettings, TransferSource
-from robusttc.run.evaluation import TaskFigures
-from robusttc.run.explain.conflicting import LabelConflict
-from robusttc.run.explain.corresponding import LabelRelation
-from robusttc.run.explain.explained_cluster import explain_cluster
-from robusttc.run.explain.explained_labels import LabelMap
-from robusttc.run.explain.explained_pairs import find_pairs, similarity_to_others
-from robusttc.run.explain.explained_sharing import explain_sharing
-from robusttc.run.explain.explanation import Explanation
-from robusttc.run.explain.held_out_answers import ask_held_out
-from robusttc.run.explain.neighbours import Nearest, NearTask, find_nearest
-from robusttc.run.explain.weak_labels import HeldOutAnswers, find_weak_labels
+from robusttc.multitask import HeldOutRows, MultiTaskSettings
+from robusttc.run.explain import Explanation, LabelConflict, LabelMatch, measured_pairs
+from robusttc.run.explain.cross_predictions import LabelComparison
+from robusttc.run.explain.explain import as_json
+from robusttc.run.explain.place import (
+    Nearest,
+    NearTask,
+    explain_cluster,
+    find_nearest,
+    similarity_to_others,
+)
+from robusttc.run.explain.sharing import HarmfulSource, explain_sharing
+from robusttc.run.explain.weak_labels import HeldOutPredictions, find_weak_labels, predict_held_out
 from robusttc.run.outputs import similarity_of
 from robusttc.stats import Estimate, share_interval
 from robusttc.transfer import TransferScores
@@ -35,10 +35,10 @@ from robusttc.transfer import TransferScores
 PLAIN = {"supported": True, "similarity": {}}
 
 
-def relation(kind: str, label: str, other: str = "x", share: int = 10) -> LabelRelation:
+def relation(kind: str, label: str, other: str = "x", share: int = 10) -> LabelMatch:
     estimate = share_interval(share, 10)
     values: Any = (kind, label, "b", other, estimate, estimate, 0.0, 0.0, 0.01, 0, False)
-    return LabelRelation(*values)
+    return LabelMatch(*values)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -49,7 +49,7 @@ def test_pairs_and_matrices_speak_for_planted_clusters(seed: int) -> None:
     groups = RobustTaskClustering(2, random_state=seed).fit(scores)
     similarity = similarity_of(groups)
     partition = dict(zip(names, groups.labels_.tolist(), strict=True))
-    pairs = find_pairs("task 03", scores, partition, similarity=similarity)
+    pairs = measured_pairs("task 03", scores, partition, similarity=similarity)
     assert len(pairs) == 23
     sides = [pair.speaks for pair in pairs]
     assert sides == sorted(sides, key=["for", "against", "nothing"].index)
@@ -76,25 +76,25 @@ def test_pairs_and_matrices_speak_for_planted_clusters(seed: int) -> None:
     assert "measured with 11 of them" in reasons.sentence
     nearest = find_nearest(pairs, to_others, partition)
     assert {near.cluster for near in nearest.by_similarity} == {reasons.number}
-    json.dumps(reasons.to_dict() | nearest.to_dict(), allow_nan=False)
+    json.dumps(as_json([reasons, nearest]), allow_nan=False)
 
 
 def test_what_was_not_measured_is_not_there() -> None:
-    assert find_pairs("a", None, {}) == ()
+    assert measured_pairs("a", None, {}) == ()
     scores = TransferScores(["a", "b", "c"], source=[0], target=[1], score=[0.5])
-    (pair,) = find_pairs("a", scores, {"a": 0, "b": 0})
+    (pair,) = measured_pairs("a", scores, {"a": 0, "b": 0})
     assert pair.to_task is None
     assert pair.from_task is not None
     assert (pair.from_task.low, pair.from_task.n_examples, pair.outlier) == (None, None, None)
     assert pair.verdict == "uncertain"
-    assert find_pairs("nobody", scores, {}) == ()
+    assert measured_pairs("nobody", scores, {}) == ()
     reasons = explain_cluster("a", {"a": 0, "b": 0}, confidence=None, pairs=(pair,), **PLAIN)  # type: ignore[arg-type]
     assert reasons.sentence == (
         "It is in cluster 0 with 1 other task. It was measured with 1 of them; 0 help it more than the "
         "average task does. Of 1 measured pair 0 speak for its place and 0 against it; the others say "
         "neither."
     )
-    (other,) = find_pairs("b", scores, {"a": 1, "b": 0, "c": 0})
+    (other,) = measured_pairs("b", scores, {"a": 1, "b": 0, "c": 0})
     reasons = explain_cluster("b", {"a": 1, "b": 0, "c": 0}, confidence=1.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
     assert "over 99% sure. It was measured with none of them." in reasons.sentence
     reasons = explain_cluster(
@@ -119,12 +119,12 @@ def test_what_was_not_measured_is_not_there() -> None:
 )
 def test_sharing_in_words(gain: Estimate, shares: bool, words: str) -> None:
     half = share_interval(5, 10)
-    figures = TaskFigures("a", 0, gain.n, half, half, None, half, gain)
-    assert explain_sharing(figures, None, shares=shares).sentence.startswith(words)
+    figures = {"own": half, "shared": half, "served": half, "gain": gain}
+    assert explain_sharing({"all": figures}, {}, shares=shares).sentence.startswith(words)
 
 
 def test_an_added_task_that_does_not_share_says_what_it_forgoes() -> None:
-    sharing = explain_sharing(None, None, shares=False, expected_gain=Estimate(-0.02, -0.1, 0.04, 40))
+    sharing = explain_sharing({}, {}, shares=False, expected_gain=Estimate(-0.02, -0.1, 0.04, 40))
     assert sharing.sentence == (
         "Its own model alone serves it: sharing would have given -2.0 points [-10.0, +4.0] on 40 held-out "
         "training rows."
@@ -138,20 +138,20 @@ def test_held_out_rows_are_those_of_the_training_or_of_own_models() -> None:
     inputs = DenseInputs(np.eye(2, dtype=np.float32)[np.arange(8) % 2])
     options: dict[str, Any] = {"seed": 0, "settings": MultiTaskSettings()}
     # An encoder that has seen the rows in train: those in valid are left.
-    found = ask_held_out(task, inputs, None, n_folds=None, **options)
-    assert found.rows.tolist() == found.asked.tolist() == [4, 5, 6, 7]
+    found = predict_held_out(task, inputs, None, n_folds=None, **options)
+    assert found.rows.tolist() == found.predicted_rows.tolist() == [4, 5, 6, 7]
     assert found.predicted.tolist() == [0, 1, 0, 1]
     assert found.right.all()
-    folded = ask_held_out(task, inputs, None, n_folds=2, **options)
+    folded = predict_held_out(task, inputs, None, n_folds=2, **options)
     assert folded.rows.tolist() == list(range(8))
     kept = HeldOutRows(np.array([3, 1]), {"served": np.array([False, True])})
-    found = ask_held_out(task, inputs, kept, n_folds=2, **options)
+    found = predict_held_out(task, inputs, kept, n_folds=2, **options)
     assert found.rows.tolist() == [3, 1]
     assert found.right.tolist() == [False, True]
-    assert found.asked.tolist() == list(range(8))
+    assert found.predicted_rows.tolist() == list(range(8))
     # No label has two rows: there is nothing to hold out.
     single = Task("a", ["t1", "t2"], ["x", "y"])
-    assert len(ask_held_out(single, inputs.take([0, 1]), None, n_folds=2, **options).rows) == 0
+    assert len(predict_held_out(single, inputs.take([0, 1]), None, n_folds=2, **options).rows) == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -164,7 +164,7 @@ def test_weak_labels_are_those_that_lose_most(seed: int) -> None:
     codes = task.label_codes.astype(np.int64)
     predicted = np.where(wrong, (codes + 1) % 3, codes)
     rows = np.arange(88)
-    found = find_weak_labels(task, HeldOutAnswers(rows, ~wrong, rows, predicted))
+    found = find_weak_labels(task, HeldOutPredictions(rows, ~wrong, rows, predicted))
     assert [one.label for one in found] == ["often", "rare", "good"]
     for one in found:
         own = np.array(labels) == one.label
@@ -174,7 +174,7 @@ def test_weak_labels_are_those_that_lose_most(seed: int) -> None:
         share = own.mean() * (1 - one.recall.mean)
         assert one.lost_of_100 == pytest.approx(100 * share, abs=6)
     order = generator.permutation(88)
-    again = find_weak_labels(task, HeldOutAnswers(order, ~wrong[order], order, predicted[order]))
+    again = find_weak_labels(task, HeldOutPredictions(order, ~wrong[order], order, predicted[order]))
     assert again == found
 
 
@@ -183,7 +183,7 @@ def test_labels_that_nothing_is_known_of() -> None:
     nothing = np.zeros(0, dtype=np.int64)
     found = {
         one.label: one
-        for one in find_weak_labels(task, HeldOutAnswers(nothing, nothing.astype(bool), nothing, nothing))
+        for one in find_weak_labels(task, HeldOutPredictions(nothing, nothing.astype(bool), nothing, nothing))
     }
     assert found["x"].recall is None
     # Without a training row it is always lost, and a third of the texts have it.
@@ -213,7 +213,7 @@ def test_the_best_of_every_label_is_shown_first() -> None:
 def test_conflicts_in_words() -> None:
     def conflict(whose: Any, goes_to: str | None, share: Estimate | None) -> str:
         reason: Any = "same name, other texts" if share else "same text, other label"
-        return word_conflict(LabelConflict(reason, "pay", "b", "Pay", whose, goes_to, share, share, 8))
+        return conflict_sentence(LabelConflict(reason, "pay", "b", "Pay", whose, goes_to, share, share, 8))
 
     few = share_interval(1, 8)
     assert conflict("own", "send", few) == (
@@ -229,14 +229,14 @@ def test_conflicts_in_words() -> None:
 def test_the_page_survives_any_name() -> None:
     odd = "[bold]東京 " + "long " * 30
     half = share_interval(5, 9)
-    figures = TaskFigures(odd, 0, 9, half, half, half, half, Estimate(-0.2, -0.3, -0.1, 9))
+    figures = {"own": half, "served": half, "gain": Estimate(-0.2, -0.3, -0.1, 9)}
     task = Task(odd, ["t1", "t2", "t3", "t4"], [odd, odd, "y", "y"])
     rows = np.arange(4)
-    weak = find_weak_labels(task, HeldOutAnswers(rows, np.arange(4) > 0, rows, np.array([1, 0, 1, 1])))
+    weak = find_weak_labels(task, HeldOutPredictions(rows, np.arange(4) > 0, rows, np.array([1, 0, 1, 1])))
     conflict = LabelConflict(
         "same text, other label", odd, odd, "y", "both", None, None, None, 7, tuple(["t"] * 7)
     )
-    labels = LabelMap((odd,), (relation("contains", odd),), (conflict,), 4, (odd,), "Compared.")
+    labels = LabelComparison((odd,), (relation("contains", odd),), (conflict,), 4, (odd,), "Compared.")
     explanation = Explanation(
         odd,
         "run",
@@ -247,7 +247,7 @@ def test_the_page_survives_any_name() -> None:
         nearest=Nearest((NearTask(odd, -1, 0.5, None),)),
         labels=labels,
         sharing=explain_sharing(
-            figures, None, shares=True, culprits=[TransferSource(odd, 0.4)], method="scores"
+            {"all": figures}, {}, shares=True, sources=[HarmfulSource(odd, -0.6)], method="scores"
         ),
         weak_labels=weak,
     )
@@ -259,19 +259,21 @@ def test_the_page_survives_any_name() -> None:
         assert "\x1b" not in text
         assert "[bold]" in text
         assert "Clusters that it mixes: 2 (75%), 0 (25%)." in text
-        assert "they serve it badly" in text
+        assert "(by measured scores): [bold]" in text
         assert ("… and 2 more (--json lists them)" in text) == show_texts
     scores = TransferScores.from_matrix(np.eye(6) + np.linspace(0, 1, 36).reshape(6, 6), list("abcdef"))
-    pairs = find_pairs("a", scores, dict.fromkeys("abcdef", 0))
+    pairs = measured_pairs("a", scores, dict.fromkeys("abcdef", 0))
     assert {pair.similarity for pair in pairs} == {None}
     cluster = explain_cluster("a", dict.fromkeys("abcdef", 0), confidence=0.5, pairs=pairs, **PLAIN)  # type: ignore[arg-type]
     shown = io.StringIO()
     show_explanation(Console(file=shown, width=80), Explanation("a", "run", "learned", cluster=cluster))
     assert " X " not in shown.getvalue()
-    good = find_weak_labels(task, HeldOutAnswers(rows, np.ones(4, bool), rows, task.label_codes.astype(int)))
+    good = find_weak_labels(
+        task, HeldOutPredictions(rows, np.ones(4, bool), rows, task.label_codes.astype(int))
+    )
     assert "No label stands out" in Explanation("a", "run", "learned", weak_labels=good).sentences[0]
-    without = Explanation("a", "run", "learned", sharing=explain_sharing(figures, None, shares=True))
+    without = Explanation("a", "run", "learned", sharing=explain_sharing({"all": figures}, {}, shares=True))
     shown = io.StringIO()
     show_explanation(Console(file=shown, width=80), without)
-    assert "No single task can be blamed." in shown.getvalue()
+    assert "No single task stands out" in shown.getvalue()
     print_examples(Console(file=shown, width=80), ["one"])

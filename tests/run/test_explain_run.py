@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,9 @@ from robusttc.cli.explain import explain
 from robusttc.data import Task
 from robusttc.errors import UnknownTaskError, UsageError
 from robusttc.multitask import ClusterMultiTask, deal_folds, sharing_with
-from robusttc.run.explain import blaming
-from robusttc.run.explain.explaining import explain_task
-from robusttc.run.explain.held_out_answers import predict_out_of_fold
-from robusttc.run.run import Run
+from robusttc.run import Run
+from robusttc.run.explain import explain_task, sharing
+from robusttc.run.explain.weak_labels import predict_out_of_fold
 from robusttc.transfer import read_scores
 
 Out = pytest.CaptureFixture[str]
@@ -40,6 +40,7 @@ def opened(run: Path) -> Run:
 def harm(opened: Run, name: str = NAME, *, low: float = -0.3, high: float = -0.1) -> None:
     """Let the test rows of a task speak against sharing."""
     (figures,) = (one for one in opened.summary["evaluation"]["tasks"] if one["task"] == name)
+    opened.__dict__.pop("evaluation", None)
     figures["gain"] = {"mean": (low + high) / 2, "low": low, "high": high, "n": 6}
 
 
@@ -47,13 +48,13 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: Run) -> None:
     found = explain_task(opened, NAME)
     assert found.state == "learned"
     assert found.cluster is not None
-    with (opened.folder / "clusters.csv").open() as stream:
+    with opened.version.path("clusters.csv").open() as stream:
         table = {row["task"]: row for row in csv.DictReader(stream)}
     assert found.cluster.number == int(table[NAME]["cluster"])
     assert found.cluster.confidence == float(table[NAME]["confidence"])
     mates = {task for task, row in table.items() if row["cluster"] == table[NAME]["cluster"]} - {NAME}
     assert found.cluster.size == len(mates) + 1
-    scores = read_scores(opened.folder / "scores.csv")
+    scores = read_scores(opened.version.path("scores.csv"))
     S = scores.to_matrix()
     place = scores.task_names.index(NAME)
     low, high = scores.intervals()
@@ -80,9 +81,29 @@ def test_a_learned_task_is_explained_by_what_was_measured(opened: Run) -> None:
     assert found.n_rows == {"train": 18, "valid": 6, "test": 6}
     assert found.sharing is not None
     (figures,) = (one for one in opened.evaluation.tasks if one.task == NAME)
-    assert found.sharing.test == figures
-    assert found.sharing.held_out is not None
-    assert found.sharing.held_out.n_rows == 24  # of train and valid
+    assert found.sharing.test["all"]["served"] == figures.served
+    held_out = found.sharing.held_out
+    assert held_out["all"]["served"].n == 24  # of train and valid
+    assert set(held_out) == {"all"}  # no text is in two tasks
+
+
+def test_novel_texts_and_texts_seen_elsewhere_apart(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = opened.multitask.held_out_[NAME]
+    texts = opened.rows_of(NAME).texts_at(held.rows)
+
+    def find(_name: str, texts: list[str]) -> Any:
+        return np.array([text.endswith("now") for text in texts])
+
+    monkeypatch.setattr(opened.multitask.predictor_, "seen", SimpleNamespace(find=find))
+    seen = find(NAME, list(texts))
+    assert 0 < seen.sum() < len(seen)
+    found = explain_task(opened, NAME)
+    assert found.sharing is not None
+    for part, chosen in (("novel", ~seen), ("seen", seen)):
+        figures = found.sharing.held_out[part]
+        assert figures["served"].n == chosen.sum()
+        assert figures["served"].mean == pytest.approx(held.right["served"][chosen].mean())
+    assert set(found.to_frame("accuracy")["texts"]) == {"all", "novel", "seen"}
 
 
 def test_labels_of_the_same_family_correspond(opened: Run) -> None:
@@ -90,10 +111,10 @@ def test_labels_of_the_same_family_correspond(opened: Run) -> None:
     assert found is not None
     assert set(found.compared) == {f"task {number}" for number in range(1, 5)}  # the last one is private
     truth = {(label, task, label) for label in ("track", "refund", "greet") for task in ("task 2", "task 4")}
-    pairs = {(one.label, one.task, one.other_label) for one in found.relations if one.kind == "corresponds"}
+    pairs = {(one.label, one.task, one.other_label) for one in found.matches if one.kind == "corresponds"}
     assert pairs <= truth
     assert len(pairs) >= 4
-    assert not {one.task for one in found.relations} & {"task 1", "task 3"}
+    assert not {one.task for one in found.matches} & {"task 1", "task 3"}
 
 
 def test_held_out_answers_are_those_of_the_training(opened: Run) -> None:
@@ -139,6 +160,22 @@ def test_an_unknown_task_is_refused_with_the_nearest(opened: Run) -> None:
         explain_task(opened, NAME, n_others=-1)
 
 
+def test_parts_as_frames(opened: Run) -> None:
+    found = explain_task(opened, NAME)
+    pairs = found.to_frame()
+    assert sorted(pairs["other"]) == [f"task {number}" for number in range(1, 5)]
+    assert {"to_task.score", "from_task.low", "same_group"} <= set(pairs.columns)
+    accuracy = found.to_frame("accuracy")
+    assert set(accuracy["rows"]) == {"test", "held_out"}
+    assert {"served.mean", "gain.low"} <= set(accuracy.columns)
+    assert len(found.to_frame("weak_labels")) == 3
+    assert set(found.to_frame("matches")["kind"]) >= {"corresponds"}
+    assert len(found.to_frame("conflicts")) == 0
+    assert set(found.to_frame("nearest")["name"]) == set(pairs["other"])
+    with pytest.raises(UsageError, match="no such part"):
+        found.to_frame("rows")  # type: ignore[arg-type]
+
+
 def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     folder = tiny_run.copy_of_run(tmp_path / "run")
     opened = Run(folder)
@@ -153,24 +190,24 @@ def test_an_adapted_task_says_what_its_model_knows(tmp_path: Path) -> None:
     assert explain_task(opened, "thin").state == "adapted"
 
 
-def test_culprits_are_looked_for_where_sharing_harms(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_looked_for_where_sharing_harms(opened: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     harm(opened)
     found = explain_task(opened, NAME).sharing
     assert found is not None
     assert found.is_harmed
     assert found.method == "gradients"
-    assert all(culprit.blame > 0 for culprit in found.culprits)
+    assert all(source.effect < 0 for source in found.sources)
     assert found.sentence == "Sharing harms it: -20.0 points [-30.0, -10.0] on 6 test rows."
-    monkeypatch.setattr(blaming, "MAX_MATES", 0)
+    monkeypatch.setattr(sharing, "MAX_MATES", 0)
     by_scores = explain_task(opened, NAME).sharing
     assert by_scores is not None
     assert by_scores.method == "scores"
-    assert {culprit.name for culprit in by_scores.culprits} <= set(
+    assert {source.task for source in by_scores.sources} <= set(
         sharing_with(opened.multitask.predictor_, NAME)
     )
-    again = explain_task(opened, NAME, all_culprits=True).sharing
+    again = explain_task(opened, NAME, by_gradients=True).sharing
     assert again is not None
-    assert again.culprits == found.culprits
+    assert again.sources == found.sources
     harm(opened, low=-0.2, high=0.1)
     doubtful = explain_task(opened, NAME).sharing
     assert doubtful is not None
@@ -202,7 +239,7 @@ def test_an_added_task_has_its_own_facts(opened: Run, monkeypatch: pytest.Monkey
     assert found.sharing is not None
     assert found.sharing.expected_gain is not None
     assert found.sharing.expected_gain.mean == 0.1
-    assert found.sharing.held_out is None
+    assert found.sharing.held_out == {}
     # Nothing was kept of its held-out rows: they are predicted again by its own model.
     assert sum(one.recall.n for one in found.weak_labels if one.recall is not None) == 24
 
@@ -231,7 +268,7 @@ def test_programs_get_json_and_texts_on_request_only(run: Path, opened: Run, cap
     texts = set(opened.tasks[name].texts)
     explain(run, name, json=True)
     document = json.loads(capsys.readouterr().out)
-    assert (document["format"], document["version"]) == ("robusttc explanation", 1)
+    assert (document["format"], document["version"]) == ("robusttc explanation", 2)
     assert document["sentences"]
     assert not texts & set(strings_in(document))
     explain(run, name, json=True, show_texts=True)

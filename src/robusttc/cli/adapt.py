@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from robusttc.cli.console import output_console, print_json, say, show_working
-from robusttc.cli.options import DeviceOption, JsonOption, RunFolder, with_settings
-from robusttc.cli.reading import read_examples_aloud
+from robusttc.cli.options import DeviceOption, JsonOption, MaxFlips, MustPass, RunFolder, with_settings
+from robusttc.cli.reading import read_examples_aloud, read_limits
 from robusttc.data import name_problem
 from robusttc.errors import DoubtWarning, ExitCode, UsageError, quote
 from robusttc.formatting import command_line, count
@@ -40,24 +40,27 @@ def adapt(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of an added task of the same name.")
     ] = False,
+    max_flips: MaxFlips = None,
+    must_pass: MustPass = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
     """Add a new task to a run from a handful of examples; `robusttc predict` finds it by its name.
 
     Where the file has a column of splits, only its training rows are used. Ends with code 3 where the
-    examples contradict each other.
+    examples contradict each other, or the next version breaks --max-flips or --must-pass.
     """
     reading, _ = read_settings(ReadSettings, environment={}, options=given)
     # Late, so that --help does not wait for SciPy and torch.
     from robusttc.run import Run
 
     check_name(name)
+    limits = read_limits(max_flips, must_pass)
     opened = Run(run, device=device)
     task = read_examples_aloud(examples, name, reading.read_options(allow_incomplete=True))
     with show_working(f"Learning {name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DoubtWarning)
-        model = opened.adapt(task, replace=replace)
+        model = opened.adapt(task, replace=replace, limits=limits)
     doubts = [str(one.message) for one in caught if issubclass(one.category, DoubtWarning)]
     if json:
         print_json(as_document(model, task, opened, doubts))

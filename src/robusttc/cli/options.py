@@ -16,8 +16,11 @@ from robusttc.run.settings import OPTION_NAMES, Settings
 __all__ = [
     "AllowIncomplete",
     "DeviceOption",
+    "GiveUp",
     "JsonOption",
     "LimitOption",
+    "MaxFlips",
+    "MustPass",
     "QuietOption",
     "RunFolder",
     "SeedOption",
@@ -42,6 +45,23 @@ AllowIncomplete = Annotated[
         "--allow-incomplete", help="Keep tasks that cannot be trained as they are, for lack of training rows."
     ),
 ]
+MaxFlips = Annotated[
+    int | None,
+    typer.Option(
+        "--max-flips",
+        metavar="N",
+        help="Publish no version that labels more held-out texts otherwise than the one before.",
+    ),
+]
+MustPass = Annotated[
+    Path | None,
+    typer.Option(
+        "--must-pass",
+        metavar="FILE",
+        help="A table with task, text and label: examples that all versions from now on must label so.",
+    ),
+]
+GiveUp = Annotated[bool, typer.Option("--give-up", help="Drop a change that was begun and is not finished.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="The seed of everything random.")]
 
 Command = Callable[..., Any]

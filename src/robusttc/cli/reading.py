@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from robusttc.cli.console import error_console, say, show_working
 from robusttc.data import LoadedTasks, ReadOptions, Task, read_examples, read_tasks
@@ -14,7 +15,10 @@ from robusttc.errors import TaskFilesError
 from robusttc.formatting import count
 from robusttc.random import run_seed
 
-__all__ = ["read_aloud", "read_examples_aloud"]
+if TYPE_CHECKING:
+    from robusttc.run.updates import Limits
+
+__all__ = ["read_aloud", "read_examples_aloud", "read_limits"]
 
 MAX_IGNORED = 5
 SPLIT_VALUE = re.compile(r"split_values=\{('[^']*'|\"[^\"]*\"): '?([^'}]*)'?\}")
@@ -40,6 +44,16 @@ def read_examples_aloud(path: Path, name: str, options: ReadOptions) -> Task:
         loaded = read_examples(path, name, options)
     report_reading(loaded)
     return loaded.tasks[name]
+
+
+def read_limits(max_flips: int | None, must_pass: Path | None) -> Limits:
+    """Return what the next version of a run must not break, from the options of a command."""
+    from robusttc.run.updates import Limits
+
+    if must_pass is None:
+        return Limits(max_flips)
+    options = ReadOptions(task_column="task", allow_incomplete=True)
+    return Limits(max_flips, read_aloud(must_pass, options, quiet=True).tasks)
 
 
 def report_reading(loaded: LoadedTasks) -> None:

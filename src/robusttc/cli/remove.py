@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from robusttc.cli.add import drop_change, flip_rows, show_flips
 from robusttc.cli.console import error_console, output_console, print_json, say
-from robusttc.cli.options import JsonOption, QuietOption, RunFolder, with_settings
+from robusttc.cli.options import (
+    GiveUp,
+    JsonOption,
+    MaxFlips,
+    MustPass,
+    QuietOption,
+    RunFolder,
+    with_settings,
+)
 from robusttc.cli.progress import FIT_STAGES, RunStoppedError, show_progress, stop_on_signals
+from robusttc.cli.reading import read_limits
 from robusttc.errors import ExitCode, UsageError
-from robusttc.formatting import command_line
+from robusttc.formatting import command_line, format_seconds
 from robusttc.run.settings import Execution, read_settings
 
 if TYPE_CHECKING:
-    from robusttc.run.later.influence import Influence
-    from robusttc.run.later.removing import RemoveResult
+    from robusttc.run.updates import RemovalPlan, RemoveResult
 
 __all__ = ["remove"]
 
@@ -27,57 +37,71 @@ def remove(
     run: RunFolder,
     given: dict[str, Any],
     task: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--task", metavar="NAME", help="A task to remove; can be given several times."),
-    ],
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask before models are trained again; scripts need it.")
     ] = False,
+    max_flips: MaxFlips = None,
+    must_pass: MustPass = None,
+    give_up: GiveUp = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> int:
     """Remove tasks from a finished run: their texts, models and scores go, and only the history names them.
 
     Of a task that came later nobody has learned. What a task of the fit has influenced is named first, and
-    then trained again without it. Killed at any moment, the same command goes on where it was.
+    then trained again without it. The run answers as before until all is done; killed at any moment, the same
+    command goes on where it was. Ends with code 3 where the next version breaks --max-flips or --must-pass.
     """
     # Late, so that the other commands do not wait for SciPy.
     from robusttc.jobs import Stopped
-    from robusttc.run.later.removing import plan_removal, remove_tasks
+    from robusttc.run import open_run
+    from robusttc.run.updates import plan_removal, remove_tasks
 
+    if give_up:
+        return drop_change(run, quiet=quiet)
+    if not task:
+        raise UsageError("there is nothing to remove", expected="--task NAME")
     execution, _ = read_settings(Execution, options=given)
-    influence = plan_removal(run, task)
-    if influence.retrains:
+    limits = read_limits(max_flips, must_pass)
+    plan = plan_removal(open_run(run), task)
+    if plan.retrains:
         if not quiet and not json:
-            tell_influence(error_console(), influence)
+            show_plan(error_console(), plan)
         if not yes:
             ask()
     with stop_on_signals(quiet=quiet) as stop, show_progress(stages=FIT_STAGES, quiet=quiet) as progress:
         try:
-            result = remove_tasks(run, task, execution=execution, progress=progress, stop=stop)
+            result = remove_tasks(run, task, limits=limits, execution=execution, progress=progress, stop=stop)
         except (Stopped, KeyboardInterrupt):
             raise RunStoppedError(run) from None
     if json:
-        print_json(as_document(result, influence))
+        print_json(as_document(result))
     elif not quiet:
-        for sentence in result.sentences:
-            say(output_console(), sentence)
-        for sentence in influence.stays:
-            say(output_console(), sentence)
-        say(output_console(), f"This is version {result.version} of the run.")
-        again = command_line("report", run)
-        say(output_console(), f"Next: {again}   (the page of the version before is gone)")
-    return int(ExitCode.DONE)
+        show_removed(output_console(), result, run)
+    return int(ExitCode.DOUBT if result.doubts else ExitCode.DONE)
 
 
-def tell_influence(console: Console, influence: Influence) -> None:
-    """Print what tasks have influenced, and how long it takes to train it again."""
-    from robusttc.formatting import format_seconds
+def show_removed(console: Console, result: RemoveResult, run: Path) -> None:
+    """Print what went, and what changed for others."""
+    for sentence in result.sentences:
+        say(console, sentence)
+    for doubt in result.doubts:
+        say(console, f"Doubtful: {doubt}")
+    if result.plan.retrains:
+        show_flips(console, result.flips)
+    say(console, f"This is version {result.version} of the run.")
+    say(console, f"Next: {command_line('report', run)}")
 
+
+def show_plan(console: Console, plan: RemovalPlan) -> None:
+    """Print what has learned from the tasks, and how long it takes to train it again."""
     say(console, "Others have learned from what is to be removed. Trained again, without it:")
-    for phrase in influence.retrains:
+    for phrase in plan.retrains:
         say(console, f"  - {phrase}")
-    say(console, f"The fit took {format_seconds(influence.seconds)} for that; expect about as long.")
+    say(console, f"The fit took {format_seconds(plan.seconds)} for that; expect about as long.")
 
 
 def ask() -> None:
@@ -103,11 +127,14 @@ def ask() -> None:
         raise typer.Exit(int(ExitCode.DONE))
 
 
-def as_document(result: RemoveResult, influence: Influence) -> dict[str, Any]:
-    """Give all of it as a JSON document."""
+def as_document(result: RemoveResult) -> dict[str, Any]:
+    """Return all of it as a JSON document."""
     return {
         "version": result.version,
         "removed": list(result.tasks),
+        "learned_from": list(result.plan.learned_from),
+        "retrains": list(result.plan.retrains),
+        "flips": flip_rows(result.flips),
         "sentences": list(result.sentences),
-        **influence.to_dict(),
+        "doubts": list(result.doubts),
     }

@@ -9,7 +9,7 @@ from robusttc._lazy import attach
 if TYPE_CHECKING:
     from robusttc.run.evaluation import KINDS, Evaluation, TaskFigures
     from robusttc.run.fit import FitResult, fit_run
-    from robusttc.run.folder import RunFolder
+    from robusttc.run.folder import BusyError, RunFolder
     from robusttc.run.inputs import estimate_learning, sort_tasks
     from robusttc.run.outputs import AddedTask, ClusterRow, Similarity
     from robusttc.run.predict import Prediction, TaskPredictor
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "AddedTask",
+    "BusyError",
     "Change",
     "ClusterRow",
     "Evaluation",
@@ -43,7 +44,7 @@ __getattr__ = attach(
     {
         "evaluation": ("KINDS", "Evaluation", "TaskFigures"),
         "fit": ("FitResult", "fit_run"),
-        "folder": ("RunFolder",),
+        "folder": ("BusyError", "RunFolder"),
         "inputs": ("estimate_learning", "sort_tasks"),
         "outputs": ("AddedTask", "ClusterRow", "Similarity"),
         "predict": ("Prediction", "TaskPredictor"),

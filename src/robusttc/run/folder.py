@@ -49,13 +49,17 @@ from robusttc.run.version import (
 )
 from robusttc.sqlite import remove_database
 
-__all__ = ["FolderWriter", "RunFolder"]
+__all__ = ["BusyError", "FolderWriter", "RunFolder"]
 
 OBJECTS, VERSIONS, CURRENT, LOCK = "objects", "versions", "current", "owner.lock"
 PAGE = "report.html"  # beside the versions: it can be made again at any time
 KEPT_VERSIONS = 10
 NOTE_SECONDS = 0.3  # how long a second process waits for the first to have written who it is
 ATTEMPTS = 3  # at reading: a version may be erased while it is opened
+
+
+class BusyError(StoreError):
+    """Another change of the run is under way; the same works once that is finished."""
 
 
 class RunFolder:
@@ -86,13 +90,14 @@ class RunFolder:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the versions that are kept."""
-        current = self._current_number()
+        current = self.current_number()
         folder = self.path / VERSIONS
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         found = sorted(int(name) for name in names if re.fullmatch(r"\d{4,}", name))
         return [number for number in found if current is not None and number <= current]
 
-    def _current_number(self) -> int | None:
+    def current_number(self) -> int | None:
+        """Return the number of the version that answers, the price of reading a link; None without one."""
         try:
             return int((self.path / CURRENT).readlink().name)
         except FileNotFoundError:
@@ -103,13 +108,13 @@ class RunFolder:
     def current(self) -> Version:
         """Return the version that answers; whatever is written meanwhile, it stays the same."""
         for _ in range(ATTEMPTS):
-            number = self._current_number()
+            number = self.current_number()
             if number is None:
                 self._refuse_missing()
             try:
                 return self.version(number)
             except StoreError:
-                if self._current_number() == number:
+                if self.current_number() == number:
                     raise
         raise StoreError("the run is changed all the time", where=repr(str(self.path)))
 
@@ -151,7 +156,7 @@ class RunFolder:
             If it is damaged, or of a newer robusttc.
         """
         folder = self.path / VERSIONS / f"{number:04}"
-        if not folder.is_dir() and number != self._current_number():
+        if not folder.is_dir() and number != self.current_number():
             kept = ", ".join(map(str, self.numbers()))
             raise UsageError("this version is not kept", got=str(number), expected=f"one of {kept}")
         found = read_version(folder)
@@ -199,7 +204,7 @@ class FolderWriter(RunFolder):
         """Remove what a killed process left, and finish what it had decided."""
         folder = self.path / VERSIONS
         make_folder(folder)
-        number = self._current_number() or 0
+        number = self.current_number() or 0
         for path in folder.iterdir():
             # Hidden: half built or half removed. Beyond the current one: killed before the swap.
             if path.name.startswith(".") or (path.name.isdigit() and int(path.name) > number):
@@ -211,7 +216,7 @@ class FolderWriter(RunFolder):
     @property
     def next_number(self) -> int:
         """The number of the version that is written next."""
-        return (self._current_number() or 0) + 1
+        return (self.current_number() or 0) + 1
 
     @property
     def staging(self) -> Path:
@@ -450,7 +455,7 @@ def take_lock(path: Path) -> int:
     except BlockingIOError:
         owner = describe_owner(handle)
         os.close(handle)
-        raise StoreError(
+        raise BusyError(
             "another process works on this run",
             where=repr(str(path.parent)),
             got=owner,

@@ -27,6 +27,8 @@ from robusttc.version import __version__
 
 if TYPE_CHECKING:
     from robusttc.clustering import RobustTaskClustering
+    from robusttc.fewshot import ClusterFewShot
+    from robusttc.multitask import ClusterMultiTask
     from robusttc.run.fit import Outcome
     from robusttc.run.settings import FitSettings
     from robusttc.run.store import Quarantined
@@ -35,6 +37,7 @@ __all__ = [
     "CLUSTERS",
     "FEWSHOT",
     "MULTITASK",
+    "RETIRED",
     "SCORES",
     "SIMILARITY",
     "SUMMARY",
@@ -53,6 +56,7 @@ __all__ = [
 
 MULTITASK, FEWSHOT = "models/multitask", "models/fewshot"
 SCORES, CLUSTERS, SIMILARITY, SUMMARY = "scores.csv", "clusters.csv", "similarity.safetensors", "summary.json"
+RETIRED = "retired"  # the entry of the summary that names tasks about to be removed
 FORMAT, VERSION = "robusttc summary", 2
 MATRICES = ("same_group", "outliers")
 Arrays = Mapping[str, NDArray[Any]]
@@ -285,8 +289,8 @@ def make_summary(
             "stopped_early": outcome.stopped_early,
         },
         "clusters": describe_clusters(outcome),
-        "multitask": describe_multitask(outcome),
-        "fewshot": describe_fewshot(outcome),
+        "multitask": describe_multitask(outcome.multitask),
+        "fewshot": describe_fewshot(outcome.fewshot),
         "evaluation": outcome.evaluation.to_dict(),
         "doubts": list(outcome.doubts),
         "quarantined": [asdict(job) for job in quarantined],
@@ -309,9 +313,8 @@ def describe_clusters(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
-def describe_multitask(outcome: Outcome) -> dict[str, Any]:
+def describe_multitask(model: ClusterMultiTask) -> dict[str, Any]:
     """Say what serves the tasks, and why."""
-    model = outcome.multitask
     return {
         "strategy": model.strategy,
         "verdict": None if model.verdict_ is None else model.verdict_.to_dict(),
@@ -322,9 +325,8 @@ def describe_multitask(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def describe_fewshot(outcome: Outcome) -> dict[str, Any] | None:
+def describe_fewshot(learner: ClusterFewShot | None) -> dict[str, Any] | None:
     """Say what new tasks are learned with, and why."""
-    learner = outcome.fewshot
     if learner is None:
         return None
     return {

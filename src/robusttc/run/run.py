@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,11 +14,13 @@ from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.fewshot import ClusterFewShot, FewShotModel
 from robusttc.formatting import count
 from robusttc.multitask import ClusterMultiTask, load_added, serve_added
+from robusttc.progress import ProgressOption, resolve_progress
 from robusttc.run.evaluation import Evaluation, TaskFigures
 from robusttc.run.folder import RunFolder
 from robusttc.run.outputs import (
     FEWSHOT,
     MULTITASK,
+    RETIRED,
     SCORES,
     SIMILARITY,
     AddedTask,
@@ -29,13 +31,25 @@ from robusttc.run.outputs import (
     read_summary,
 )
 from robusttc.run.predict import Prediction, TaskPredictor
-from robusttc.run.task_files import adapted_names, hash_name, read_adapted, read_task, read_tasks
+from robusttc.run.task_files import (
+    adapted_names,
+    hash_name,
+    read_adapted,
+    read_examples,
+    read_task,
+    read_tasks,
+)
 from robusttc.run.version import Change, Version
 from robusttc.stats import Estimate
 from robusttc.transfer import TransferScores, read_scores
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from robusttc.run.comparison import Comparison
     from robusttc.run.explain import Explanation
+    from robusttc.run.settings import Execution
+    from robusttc.run.updates import AddResult, Limits, RemoveResult
 
 __all__ = ["Run", "added_model_folder", "open_run"]
 
@@ -180,7 +194,13 @@ class Run:
     @cached_property
     def task_names(self) -> tuple[str, ...]:
         """The names of all tasks that have a model, sorted."""
-        return tuple(sorted({*(one.task for one in self.evaluation.tasks), *self.adapted_names}))
+        learned = {one.task for one in self.evaluation.tasks} - {*self.retired}
+        return tuple(sorted({*learned, *self.adapted_names}))
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """The names of the tasks that no longer answer and are about to be removed."""
+        return tuple(self.summary.get(RETIRED, ()))
 
     @cached_property
     def adapted_names(self) -> tuple[str, ...]:
@@ -291,6 +311,12 @@ class Run:
             raise UnknownTaskError(task, self.adapted_names)
         return read_adapted(self.version, task, self.fewshot)
 
+    def examples_of(self, task: str) -> Task:
+        """Return the examples that an adapted task was learned from."""
+        if task not in self.adapted_names:
+            raise UnknownTaskError(task, self.adapted_names)
+        return read_examples(self.version, task)
+
     def predictor(self, task: str) -> TaskPredictor:
         """Return what predicts for a task; it is kept, so the next call is quick.
 
@@ -344,34 +370,85 @@ class Run:
         """
         return self.predictor(task).predict(texts, abstain_below=abstain_below)
 
-    def adapt(self, examples: Task, *, replace: bool = False) -> FewShotModel:
-        """Learn a new task from its training rows, and publish it; this run then shows the new version.
+    # What changes it.
 
-        Parameters
-        ----------
-        examples
-            The task; its name must be new.
-        replace
-            Whether it may take the place of an adapted task of its name.
+    def adapt(self, examples: Task, *, replace: bool = False, limits: Limits | None = None) -> FewShotModel:
+        """Learn a task from a handful of examples, as the next version; this run then shows that.
 
-        Raises
-        ------
-        UsageError
-            If the name is taken, or the run has nothing that learns new tasks.
-        DataError
-            If there are no training rows, or all of them have one label.
-        StoreError
-            If another process works on the run, or the disk does not take it.
+        `robusttc.run.updates.adapt_task` has the arguments and errors.
         """
-        from robusttc.run.updates.adapt import adapt_task
+        from robusttc.run.updates import adapt_task
 
-        return adapt_task(self, examples, replace=replace)
+        return adapt_task(self, examples, replace=replace, limits=limits)
 
-    def explain(self, task: str, *, n_others: int = 8) -> Explanation:
-        """Explain a task: why it is where it is, what sharing gave it, what would help it."""
-        from robusttc.run.explain.explaining import explain_task
+    def add(
+        self,
+        tasks: TaskSet,
+        *,
+        private: Iterable[str] = (),
+        replace_adapted: bool = False,
+        limits: Limits | None = None,
+        execution: Execution | None = None,
+        progress: ProgressOption = True,
+    ) -> AddResult:
+        """Add tasks, as the next version; this run then shows that.
 
-        return explain_task(self, task, n_others=n_others)
+        `robusttc.run.updates.add_tasks` has the arguments and errors.
+        """
+        from robusttc.run.updates import add_tasks
+
+        result = add_tasks(
+            self.folder,
+            tasks,
+            private=private,
+            replace_adapted=replace_adapted,
+            limits=limits,
+            execution=execution,
+            progress=resolve_progress(progress),
+        )
+        self.reload()
+        return result
+
+    def remove(
+        self,
+        tasks: Sequence[str],
+        *,
+        limits: Limits | None = None,
+        execution: Execution | None = None,
+        progress: ProgressOption = True,
+    ) -> RemoveResult:
+        """Remove tasks, as the next version; this run then shows that.
+
+        `robusttc.run.updates.remove_tasks` has the arguments and errors; what had learned from the tasks is
+        trained again, which `robusttc.run.updates.plan_removal` tells beforehand.
+        """
+        from robusttc.run.updates import remove_tasks
+
+        result = remove_tasks(
+            self.folder, tasks, limits=limits, execution=execution, progress=resolve_progress(progress)
+        )
+        self.reload()
+        return result
+
+    # What it says of tasks.
+
+    def explain(self, task: str, *, n_others: int = 8, by_gradients: bool = False) -> Explanation:
+        """Explain a task: why it is where it is, what sharing gave it, what would help it.
+
+        `robusttc.run.explain.explain_task` has the arguments and errors.
+        """
+        from robusttc.run.explain import explain_task
+
+        return explain_task(self, task, n_others=n_others, by_gradients=by_gradients)
+
+    def compare(self, predictions: str | os.PathLike[str] | pd.DataFrame) -> Comparison:
+        """Compare the run with what is in use today, on texts that it has not learned.
+
+        `robusttc.run.comparison.compare_run` has the argument and errors.
+        """
+        from robusttc.run.comparison import compare_run
+
+        return compare_run(self, predictions)
 
     # For people.
 

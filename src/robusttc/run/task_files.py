@@ -112,7 +112,8 @@ def adapted_names(version: Version) -> tuple[str, ...]:
     """Return the names of the adapted tasks, without reading their models."""
     if ADAPTED_NAMES not in version:
         return ()
-    return tuple(decode_json(version.read(ADAPTED_NAMES).decode()))
+    names = decode_json(version.read(ADAPTED_NAMES).decode())
+    return tuple(name for name in names if adapted_files(name)[0] in version)  # others were erased later
 
 
 def pack_names(names: list[str]) -> Mapping[str, bytes]:

@@ -6,47 +6,113 @@ import time
 from typing import TYPE_CHECKING
 
 from robusttc.data import Task, name_problem
-from robusttc.errors import UsageError, quote
+from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.fewshot import FewShotModel
 from robusttc.formatting import count
 from robusttc.run.folder import FolderWriter
-from robusttc.run.task_files import pack_adapted, pack_names
+from robusttc.run.outputs import FEWSHOT
+from robusttc.run.predict import TaskPredictor
+from robusttc.run.task_files import adapted_files, pack_adapted, pack_names, pack_task
+from robusttc.run.updates.next_version import Limits, judge_version, must_pass_file, refuse_pending
 from robusttc.run.version import Change
 
 if TYPE_CHECKING:
     from robusttc.run.run import Run
 
-__all__ = ["adapt_task"]
+__all__ = ["adapt_task", "restore_task"]
 
 
-def adapt_task(run: Run, examples: Task, *, replace: bool = False) -> FewShotModel:
-    """Learn a task and publish it; see `Run.adapt`."""
+def adapt_task(
+    run: Run, examples: Task, *, replace: bool = False, limits: Limits | None = None
+) -> FewShotModel:
+    """Learn a task from its training rows, and publish it; `run` then shows the new version.
+
+    Its model is its own parts on the metrics of the run's learner, so it is small, and its examples are kept:
+    with another learner it is learned again.
+
+    Parameters
+    ----------
+    run
+        The run.
+    examples
+        The task; its name must be new.
+    replace
+        Whether it may take the place of an adapted task of its name.
+    limits
+        What the next version must not break.
+
+    Raises
+    ------
+    UsageError
+        If the name is taken, another change is under way, or the run has nothing that learns new tasks.
+    DataError
+        If there are no training rows, or all of them have one label.
+    VersionRefusedError
+        If the next version breaks a limit.
+    StoreError
+        If another process works on the run, or the disk does not take it.
+    """
     started, name = time.perf_counter(), examples.name
     problem = name_problem(name, "name")
     if problem is not None:
         raise UsageError(problem, got=quote(name))
     with FolderWriter(run.folder) as writer:
+        refuse_pending(writer)
         run.reload()  # from here on nobody else changes it
         refuse_taken(run, name, replace=replace)
         model = run.fewshot.adapt(examples)
+        judgement = judge_version(run, {name: TaskPredictor.of_adapted(model)}, limits or Limits())
         base = run.version
         writer.begin(base)
         files = {**pack_adapted(model, examples), **pack_names([*({*run.adapted_names} - {name}), name])}
         for file, content in files.items():
             writer.write(file, content)
+        for task in judgement.must_pass:
+            writer.write(must_pass_file(task.name), pack_task(task))
         n_rows, n_labels = len(examples.rows("train")), len(model.label_names)
-        sentence = f"{name} was learned from {count(n_rows, 'example')} of {count(n_labels, 'label')}."
-        change = Change("adapt", (name,), sentence, time.perf_counter() - started)
+        sentence = f"{quote(name)} was learned from {count(n_rows, 'example')} of {count(n_labels, 'label')}."
+        change = Change("adapt", (name,), sentence, time.perf_counter() - started, judgement.n_flips)
         writer.publish(change, identity=base.identity, libraries=base.libraries)
     run.reload()
     return model
+
+
+def restore_task(run: Run, name: str, version: int) -> None:
+    """Let the model of an adapted task answer that it had in an earlier version, as the next version.
+
+    Raises
+    ------
+    UnknownTaskError
+        If there is no such adapted task.
+    UsageError
+        If that version is not kept, has no such task, or is from before what it stands on was trained again.
+    StoreError
+        If another process works on the run, or the disk does not take it.
+    """
+    with FolderWriter(run.folder) as writer:
+        refuse_pending(writer)
+        run.reload()
+        if name not in run.adapted_names:
+            raise UnknownTaskError(name, run.adapted_names)
+        earlier, base = writer.version(version), run.version
+        files = adapted_files(name)
+        learner = f"{FEWSHOT}/manifest.json"
+        if any(file not in earlier for file in files) or earlier.files[learner] != base.files[learner]:
+            where = f"version {version}"
+            raise UsageError("the task cannot be restored", where=where, expected="a version of this task")
+        writer.begin(base)
+        for file in files:
+            writer.write(file, earlier.read(file))
+        sentence = f"{quote(name)} is again as in version {version}."
+        writer.publish(Change("adapt", (name,), sentence), identity=base.identity, libraries=base.libraries)
+    run.reload()
 
 
 def refuse_taken(run: Run, name: str, *, replace: bool) -> None:
     """Refuse a name that a task has."""
     if name in run.adapted_names and not replace:
         raise UsageError(
-            "an added task has this name",
+            "an adapted task has this name",
             got=quote(name),
             todo="choose another name, or put this one in its place with --replace",
         )
