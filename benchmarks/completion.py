@@ -456,7 +456,12 @@ def make_large(n: int, n_pairs: int) -> TransferScores:
 
 
 def show_cost(
-    sizes: Sequence[tuple[int, int]] = ((1_491, 50_000), (10_000, 434_000), (100_000, 3_350_000)),
+    sizes: Sequence[tuple[int, int]] = (
+        (1_491, 50_000),
+        (10_000, 434_000),
+        (30_000, 1_000_000),
+        (100_000, 3_350_000),
+    ),
 ) -> None:
     rows = []
     RobustTaskClustering().fit(make_large(60, 900))  # compiles

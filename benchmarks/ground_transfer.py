@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import find_data
+from robusttc.encoders import default_cache_folder
 
 SETS = ("bots175", "diverse")
 RELIABILITY = ("split_half_without_donors", "reciprocity_without_donors")
@@ -69,6 +70,8 @@ def compare(
 def run(source: Path, root: Path, name: str, encoder: str, n_tasks: int | None, out: Path) -> dict[str, Any]:
     """Measure one version in a process of its own."""
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join([str(source), str(root)])}
+    if source != root / "src":  # version 0.1 takes the cache of the other for a damaged one of its own
+        environment["ROBUSTTC_CACHE"] = str(default_cache_folder().parent / "version-0.1")
     command = [sys.executable, __file__, name, encoder, str(n_tasks or 0), str(out)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)

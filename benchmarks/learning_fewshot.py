@@ -1,6 +1,7 @@
 """Few-shot learning through its public names, beside balanced regression with label names.
 
-Printed by ``make bench-learning ARGUMENTS="--only PART"``; every part learns without clusters:
+Printed by ``make bench-learning ARGUMENTS="--only PART"``; every part learns without clusters (``bots`` is in
+`benchmarks.learning_bots`):
 
 * ``targets``: the 30 targets of `bots175`, one row a label and 20 more, all and novel test texts;
 * ``curves``: from one row a label to 50, on public intent sets that are unlike the sources;
@@ -11,12 +12,13 @@ Printed by ``make bench-learning ARGUMENTS="--only PART"``; every part learns wi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.learning_bots import Scores, add, bench_bots, show, show_difference
 from benchmarks.learning_data import load_set, novel_rows, targets
 from benchmarks.records import LEAST_ROWS
 from benchmarks.report import find_data, print_table
@@ -25,7 +27,6 @@ from robusttc.encoders import DEFAULT_ENCODER, Encoder, encode_with, make_encode
 from robusttc.jobs import Runner
 from robusttc.models import auroc, carries_words, fit_softmax, label_key, label_words
 from robusttc.random import numpy_generator
-from robusttc.stats import difference_interval, mean_interval
 from robusttc.transfer import normalise_text
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -68,9 +69,12 @@ PUBLISHED = {
 }
 # HWU64's test texts stand in these too.
 NOT_FOR_HWU64 = ("massive_en", "bot-175")
-REJECT_ABOVE = (0.5, 0.7, 0.9)
+# The shares of own texts that thresholds promise to reject.
+PROMISED = (0.02, 0.05, 0.1)
 
-Scores = dict[str, dict[str, list[float]]]
+
+# What several parts need is fitted once.
+FITTED: dict[Any, dict[str, Learner]] = {}
 
 
 class Learner(Protocol):
@@ -113,6 +117,9 @@ def fit_learners(
     names: Iterable[str], sources: TaskSet, others: Iterable[Task], seed: int
 ) -> dict[str, Learner]:
     """Fit the learners of some names on the sources; texts of the other tasks are encoded once."""
+    key = (tuple(names), sources.names, seed)
+    if key in FITTED:
+        return FITTED[key]
     found: dict[str, Learner] = {BASELINE: Regression(make_encoder("sentence", device="cpu"))}
     texts = [text for task in others for text in task.texts]
     for name in names:
@@ -121,6 +128,7 @@ def fit_learners(
         start = time.process_time()
         found[name] = ClusterFewShot(random_state=seed, **options).fit(sources, progress=False)
         print(f"{name}, seed {seed}: fitted in {time.process_time() - start:.1f} CPU s", flush=True)
+    FITTED[key] = found
     return found
 
 
@@ -131,26 +139,6 @@ def draw_support(task: Task, per_label: int, extra: int, seed: int) -> Task:
     rank = np.array([np.sum(codes[:place] == code) for place, code in enumerate(codes)])
     chosen = np.concatenate([rows[rank < per_label], rows[rank >= per_label][:extra]])
     return task.take(np.sort(chosen))
-
-
-def show(values: Sequence[float], sign: str = "") -> str:
-    """Format a mean over tasks in per cent, with its interval."""
-    estimate = mean_interval(values)
-    return (
-        f"{100 * estimate.mean:{sign}.1f} [{100 * estimate.low:{sign}.1f}, {100 * estimate.high:{sign}.1f}]"
-    )
-
-
-def show_difference(first: Mapping[str, list[float]], second: Mapping[str, list[float]]) -> str:
-    """Format the mean of paired differences over tasks, each task's mean over seeds."""
-    estimate = difference_interval(
-        *([float(np.mean(values[name])) for name in sorted(first)] for values in (first, second))
-    )
-    return f"{100 * estimate.mean:+.1f} [{100 * estimate.low:+.1f}, {100 * estimate.high:+.1f}]"
-
-
-def add(scores: Scores, learner: str, task: str, value: float) -> None:
-    scores.setdefault(learner, {}).setdefault(task, []).append(value)
 
 
 def split_targets() -> tuple[TaskSet, list[Task]]:
@@ -269,7 +257,7 @@ def bench_scope(learners: Sequence[str], seeds: int) -> None:
     sources, chosen = split_targets()
     generator = numpy_generator(0, "texts out of scope", [])
     areas: Scores = {}
-    rejected: dict[str, dict[float, list[float]]] = {}
+    rejected: dict[str, Scores] = {}
     for seed in range(seeds):
         for name, learner in fit_learners(learners, sources, chosen, seed).items():
             if name == BASELINE:
@@ -279,17 +267,22 @@ def bench_scope(learners: Sequence[str], seeds: int) -> None:
                 model = learner.adapt(draw_support(task, 1, 20, seed))
                 inside = model.scope_score(list(task.texts_at(task.rows("test"))))
                 add(areas, name, task.name, auroc(inside, model.scope_score(outside[:MAX_QUERIES].tolist())))
-                for limit in REJECT_ABOVE:
-                    share = float((inside > limit).mean())
-                    rejected.setdefault(name, {}).setdefault(limit, []).append(share)
+                for promised in PROMISED:
+                    share = float((inside > model.scope_threshold(rejects=promised)).mean())
+                    add(rejected.setdefault(name, {}), str(promised), task.name, share)
     print("\n## Few-shot: out-of-scope texts, 30 targets of bots175\n")
-    header = ["learner", "AUROC", *(f"own texts above {limit}, %" for limit in REJECT_ABOVE)]
     rows_of_table = [
         [name, show([float(np.mean(values)) for values in own.values()])]
-        + [f"{100 * np.mean(values):.1f}" for values in rejected[name].values()]
+        + [
+            show([float(np.mean(values)) for values in of_rate.values()])
+            for of_rate in rejected[name].values()
+        ]
         for name, own in areas.items()
     ]
-    print_table(header, rows_of_table)
+    print_table(
+        ["learner", "AUROC", *(f"own texts rejected, {100 * one:.0f} % promised" for one in PROMISED)],
+        rows_of_table,
+    )
 
 
 def texts_outside(task: Task, others: Iterable[Task]) -> list[str]:
@@ -308,6 +301,7 @@ def texts_outside(task: Task, others: Iterable[Task]) -> list[str]:
 
 
 PARTS: dict[str, Callable[[Sequence[str], int], None]] = {
+    "bots": bench_bots,
     "targets": bench_targets,
     "curves": bench_curves,
     "anchors": bench_anchors,

@@ -12,6 +12,8 @@ import json
 import sys
 import time
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ from robusttc import ClusterMultiTask, RobustTaskClustering, TaskSet, load_tasks
 from robusttc.encoders import make_encoder
 from robusttc.jobs import Runner
 from robusttc.random import numpy_generator
-from robusttc.run.later.joins import join_all
 from robusttc.transfer import normalise_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -75,6 +76,13 @@ def make_model(policy: str) -> ClusterMultiTask:
     return ClusterMultiTask("sentence", clusters=policy, **options)  # type: ignore[call-arg]
 
 
+def find_trainer() -> Any:
+    """Return what trains added tasks, by the name that it has in this version."""
+    if find_spec("robusttc.run.updates"):
+        return import_module("robusttc.run.updates.new_heads").train_new_heads
+    return import_module("robusttc.run.later.joins").join_all
+
+
 def score(model: ClusterMultiTask, tasks: TaskSet) -> dict[str, dict[str, float]]:
     """Return the accuracy of every task on the rows in ``valid``, on all and on novel texts."""
     texts = {task.name: {normalise_text(text) for text in task.texts} for task in tasks}
@@ -119,7 +127,7 @@ def try_adding(tasks: TaskSet, clusters: dict[str, int]) -> dict[str, Any]:
     )
     start = time.process_time()
     base: Any = model._need() if hasattr(model, "_need") else model
-    joined = join_all(
+    joined = find_trainer()(
         new,
         {name: clusters[name] for name in added},
         base,

@@ -1,7 +1,7 @@
 """How long the report's page takes to write and to open, and how large it is: 10, 175 and 1,491 tasks.
 
-The documents are made, in the sizes of real ones; ``--run RUN`` adds the report of a finished run, its
-facts included. Pages are opened by Chromium without a window, three times each; the time is that of the page
+The runs are put together by hand, in the sizes of real ones; ``--run RUN`` adds the report of a finished one.
+Pages are opened by Chromium without a window, three times each; the time is that of the page
 itself, from the request until it can be used.
 """
 
@@ -18,18 +18,17 @@ from benchmarks.report import print_table, worst_and_best
 
 N_TASKS = (10, 175, 1_491)
 N_TIMES = 3
-# The documents and the browser are those of the tests.
+# The runs and the browser are those of the tests.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "report"))
 
 
 def main() -> None:
     """Measure, and print a table."""
     from browser import WIDTHS, open_browser, open_page, set_screen
-    from made_documents import make_document
+    from made_runs import make_large_run
 
-    from robusttc.report import document as documents
-    from robusttc.report.page import write_page
-    from robusttc.run.run import Run
+    from robusttc.report import make_document, make_page
+    from robusttc.run import open_run
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, action="append", default=[], help="a finished run, too")
@@ -39,12 +38,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-page-") as folder:
         page = Path(folder) / "report.html"
         for source in (*N_TASKS, *runs):
-            start = time.perf_counter()
-            made = documents.make_document(Run(source)) if isinstance(source, Path) else make_document(source)
-            facts = f"{time.perf_counter() - start:.2f}" if isinstance(source, Path) else "made"
-            start = time.perf_counter()
-            size = write_page(made, page)
-            written = time.perf_counter() - start
+            run = open_run(source) if isinstance(source, Path) else make_large_run(source)
+            start = time.process_time()
+            made = make_document(run)
+            facts, start = time.process_time() - start, time.process_time()
+            size = page.write_bytes(make_page(made))
+            written = time.process_time() - start
             opened = []
             for width in WIDTHS.values():
                 set_screen(browser, width)
@@ -52,10 +51,10 @@ def main() -> None:
             name = source.name if isinstance(source, Path) else "made"
             tasks = f"{len(made.values['tasks']):,}"
             load = f"{os.getloadavg()[0]:.1f}"
-            rows.append([name, tasks, facts, f"{written:.2f}", f"{size / 1e6:.2f}", *opened, load])
+            rows.append([name, tasks, f"{facts:.2f}", f"{written:.2f}", f"{size / 1e6:.2f}", *opened, load])
             print(rows[-1], file=sys.stderr, flush=True)
     browser.quit()
-    header = ["document", "tasks", "facts in s", "page in s", "MB"]
+    header = ["document", "tasks", "document in CPU s", "page in CPU s", "MB"]
     print_table([*header, *(f"opens at {width} px in s" for width in WIDTHS.values()), "load"], rows)
 
 

@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.records import Record, Records
 from benchmarks.report import GLOVE, find_data, print_table
 from robusttc.errors import ExitCode
-from robusttc.run.store import RunStore
+from robusttc.run import Run
 
 SETS = ("bots175", "clients1491")
 FIT = [sys.executable, "-c", "import sys; from robusttc.cli import main; sys.exit(main())", "fit"]
@@ -43,21 +42,18 @@ def fit_file(data: Path, out: Path, *, encoder: str, vectors: Path | None = None
     process.returncode = code = os.waitstatus_to_exitcode(status)
     if code not in (ExitCode.DONE, ExitCode.DOUBT):
         sys.exit(f"{' '.join(command)} ended with {code}; run the same benchmark again to go on")
-    with RunStore.open(out, read_only=True) as store:
-        costs = [asdict(cost) for cost in store.costs()]
-        n_scores = store.n_scores()
-        n_tasks = len(store.task_names)
-        quarantined = [unit.key for unit in store.quarantined()]
+    run = Run(out)
+    files = [path for path in out.rglob("*") if path.is_file() and not path.is_symlink()]
     return {
         "code": code,
-        "tasks": n_tasks,
-        "scores": n_scores,
-        "stages": costs,
-        "quarantined": quarantined,
+        "tasks": run.summary["tasks"]["n"],
+        "scores": 0 if run.scores is None else len(run.scores),
+        "stages": run.costs,
+        "quarantined": [job["key"] for job in run.quarantined],
         # Of this call alone, reading the tasks included; the books of the stages count earlier ones too.
         "wall": time.perf_counter() - start,
         "largest_process": usage.ru_maxrss * 1024,
-        "database_bytes": (out / "run.sqlite").stat().st_size,
+        "run_bytes": sum(path.stat().st_size for path in files),
         "load": round(os.getloadavg()[0], 1),
     }
 
@@ -75,8 +71,8 @@ def show_one(name: str, encoder: str, record: Record) -> None:
     print(f"\n## {name}, {encoder}, {N_WORKERS} workers\n")
     print(
         f"{record['tasks']:,} tasks, {record['scores']:,} scores; the last call took {record['wall']:.0f} s, "
-        f"its largest process {record['largest_process'] / MIB:,.0f} MiB, the database "
-        f"{record['database_bytes'] / MIB:,.0f} MiB; exit code {record['code']}, "
+        f"its largest process {record['largest_process'] / MIB:,.0f} MiB, the run "
+        f"{record['run_bytes'] / MIB:,.0f} MiB on the disk; exit code {record['code']}, "
         f"{len(record['quarantined'])} units left out; load {record['load']}.\n"
     )
     rows = [

@@ -17,9 +17,7 @@ from robusttc.data import make_planted_tasks
 from robusttc.jobs import InProcessExecutor, Job, Result, Runner
 from robusttc.jobs.job import Outcome
 from robusttc.jobs.processes import ProcessExecutor
-from robusttc.run.identity import Identity, hash_task
-from robusttc.run.store import RunStore
-from robusttc.run.workers import StoredJobs
+from robusttc.run.store import JobStore
 from robusttc.transfer import measure_transfer
 
 # A unit, one source on 47 targets, takes about as long as one of bots175 on all others with sentence vectors.
@@ -34,17 +32,14 @@ def planted(n_tasks: int, seed: int) -> TaskSet:
 
 
 @contextmanager
-def stored_run(
-    tasks: TaskSet, n_workers: int, place: Path
-) -> Iterator[tuple[Runner, ProcessExecutor, RunStore]]:
-    """Begin a run in a new folder, with workers that have done something."""
-    identity = Identity({"seed": 0}, {task.name: hash_task(task) for task in tasks}, {})
+def stored_run(n_workers: int, place: Path) -> Iterator[tuple[Runner, ProcessExecutor, JobStore]]:
+    """Yield a runner with a new store, and workers that have done something."""
     with (
         tempfile.TemporaryDirectory(prefix="run-", dir=place) as folder,
-        RunStore.create(Path(folder) / "run", identity) as store,
+        JobStore(Path(folder) / "jobs-0001.sqlite") as store,
         closing(ProcessExecutor(n_workers)) as executor,
     ):
-        runner = Runner(executor, StoredJobs(store))
+        runner = Runner(executor, store)
         wake_workers(runner, n_workers)
         yield runner, executor, store
 
@@ -99,7 +94,7 @@ def measure_overhead(place: Path) -> Record:
         "cpu": time.process_time() - cpu,
         "units": timed.cpu_seconds,
     }
-    with stored_run(tasks, 1, place) as (runner, executor, store):
+    with stored_run(1, place) as (runner, executor, store):
         start, cpu, others = time.perf_counter(), time.process_time(), workers_cpu(executor)
         stored = measure_transfer(tasks, encoder="cnn", pairs="all", runner=runner)
         run = {"wall": time.perf_counter() - start}
@@ -130,7 +125,7 @@ def measure_workers(place: Path) -> Record:
     tasks = planted(N_TASKS, 0)
     seconds = {}
     for n_workers in (1, 2):
-        with stored_run(tasks, n_workers, place) as (runner, _, _):
+        with stored_run(n_workers, place) as (runner, _, _):
             start = time.perf_counter()
             measure_transfer(tasks, encoder="cnn", pairs="all", runner=runner)
             seconds[n_workers] = time.perf_counter() - start

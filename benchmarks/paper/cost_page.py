@@ -11,7 +11,7 @@ from benchmarks.paper.page_parts import differences, join_parts, opening, protoc
 from benchmarks.paper.reading import Results, Row
 from benchmarks.paper.subjects import Subject
 from benchmarks.report import table
-from robusttc.report.figures import as_seconds
+from robusttc.formatting import format_duration
 
 # What is compared with what: parts of the plain way by how they begin, and the one of ours.
 PARTS = {
@@ -49,7 +49,7 @@ def show_time(seconds: float | None) -> str:
     """
     if seconds is None:
         return ""
-    return f"{seconds / DAY:,.1f} days" if seconds >= 2 * DAY else as_seconds(seconds)
+    return f"{seconds / DAY:,.1f} days" if seconds >= 2 * DAY else format_duration(seconds)
 
 
 def show_range(row: Row, low: str, high: str) -> str:

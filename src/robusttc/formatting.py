@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from pathlib import PurePath
 
-__all__ = ["command_line", "count", "format_bytes", "format_duration", "format_seconds", "shell_word"]
+__all__ = [
+    "command_line",
+    "count",
+    "format_bytes",
+    "format_duration",
+    "format_interval",
+    "format_number",
+    "format_percent",
+    "format_points",
+    "format_seconds",
+    "format_small",
+    "shell_word",
+]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -70,7 +83,59 @@ def format_duration(seconds: float) -> str:
 def format_bytes(n_bytes: float) -> str:
     """Return a size with the precision of an estimate.
 
-    >>> format_bytes(640_000_000), format_bytes(1_240_000_000)
-    ('640 MB', '1.2 GB')
+    >>> [format_bytes(size) for size in (740_000, 2_345_000, 644_000_000, 1_240_000_000)]
+    ['740 kB', '2.3 MB', '640 MB', '1.2 GB']
     """
+    if n_bytes < 1e6:
+        return f"{n_bytes / 1e3:.0f} kB"
+    if n_bytes < 1e7:
+        return f"{n_bytes / 1e6:.1f} MB"
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{10 * round(n_bytes / 1e7)} MB"
+
+
+def format_number(value: float, decimals: int = 2, *, signed: bool = False) -> str:
+    """Return a number with so many decimals; zero has no sign.
+
+    >>> format_number(0.831), format_number(-0.001), format_number(2, 1, signed=True)
+    ('0.83', '0.00', '+2.0')
+    """
+    text = f"{value:{'+' if signed else ''}z,.{decimals}f}"
+    return text[1:] if signed and not text.strip("+0.") else text
+
+
+def format_small(value: float) -> str:
+    """Return a number that may be tiny with two significant digits.
+
+    >>> format_small(0.8331), format_small(9.64e-06)
+    ('0.83', '9.6e-06')
+    """
+    return f"{value:.2g}"
+
+
+def format_percent(share: float, decimals: int = 1) -> str:
+    """Return a share in per cent.
+
+    >>> format_percent(0.7119)
+    '71.2 %'
+    """
+    return f"{format_number(100 * share, decimals)} %"
+
+
+def format_points(difference: float) -> str:
+    """Return a difference of two shares in points (hundredths) with its sign.
+
+    >>> format_points(0.038), format_points(-0.0141), format_points(-0.0001)
+    ('+3.8', '-1.4', '0.0')
+    """
+    return format_number(100 * difference, 1, signed=True)
+
+
+def format_interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    """Return the ends of an interval of shares in hundredths; nothing where there is no interval.
+
+    >>> format_interval(0.02, 0.059, signed=True), format_interval(-math.inf, math.inf)
+    ('[+2.0, +5.9]', '')
+    """
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    return f"[{', '.join(format_number(100 * end, 1, signed=signed) for end in (low, high))}]"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ __all__ = [
     "ProgressBar",
     "ProgressEvent",
     "ProgressOption",
-    "at_most_every",
     "no_default_bar",
     "report",
     "resolve_progress",
@@ -58,23 +56,6 @@ def report(progress: Progress | None, stage: str, done: int, total: int, unit: s
     """
     if progress is not None:
         progress(ProgressEvent(stage, done, total, unit, detail))
-
-
-def at_most_every(
-    progress: Progress, seconds: float, *, clock: Callable[[], float] = time.monotonic
-) -> Progress:
-    """Let an event through at most every so many seconds, and always the first and the last of a stage."""
-    last: tuple[str, float] | None = None
-
-    def throttled(event: ProgressEvent) -> None:
-        nonlocal last
-        now = clock()
-        is_due = last is None or last[0] != event.stage or now - last[1] >= seconds
-        if is_due or event.done == event.total:
-            last = event.stage, now
-            progress(event)
-
-    return throttled
 
 
 def resolve_progress(progress: ProgressOption) -> Progress | None:

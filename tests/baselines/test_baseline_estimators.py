@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from direction_tasks import direction_tasks, encoder_of
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import estimator_checks
+from sklearn.base import clone
 
 import robusttc.baselines
 from robusttc.baselines import (
@@ -35,30 +34,6 @@ SETTINGS: dict[type, Any] = {
     FineTunedHolisticBaseline: JOINT,
 }
 ON_VECTORS = [kind for kind in CLASSES if kind is not FastTextBaseline]  # which takes words
-every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-
-
-def test_every_baseline_is_here() -> None:
-    assert len(CLASSES) == 10
-    assert all(issubclass(kind, BaseEstimator) for kind in CLASSES)
-
-
-@every_class
-@pytest.mark.parametrize(
-    "check",
-    [
-        estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
-        estimator_checks.check_estimator_cloneable,
-        estimator_checks.check_estimator_repr,
-        estimator_checks.check_get_params_invariance,
-        estimator_checks.check_no_attributes_set_in_init,
-        estimator_checks.check_parameters_default_constructible,
-        estimator_checks.check_set_params,
-    ],
-    ids=lambda check: check.__name__,
-)
-def test_it_passes_the_checks_of_scikit_learn(kind: Any, check: Any) -> None:
-    check(kind.__name__, kind())
 
 
 @pytest.mark.parametrize("kind", ON_VECTORS, ids=lambda kind: kind.__name__)

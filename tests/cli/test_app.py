@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,20 @@ GOOD = "text,label\nhello,greet\nhi,greet\nbye,leave\nciao,leave\n"
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"robusttc {__version__}\n"
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    program = [sys.executable, "-c", "from robusttc.cli import main; main()"]
+    for words, expected in (("robusttc ex", {"explain"}), ("robusttc fit --n-f", {"--n-folds"})):
+        asked = {
+            "_ROBUSTTC_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": f"{words.count(' ')}",
+        }
+        done = subprocess.run(
+            program, env={**os.environ, **asked}, capture_output=True, text=True, check=True
+        )
+        assert set(done.stdout.split()) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from planted_scores import planted_scores
 from scipy import sparse
 
-from robusttc.clustering import CompletionResult, complete_similarity, make_planted_scores
+from robusttc.clustering import CompletionResult, complete_similarity, completion, make_planted_scores
 from robusttc.clustering.completion import GAIN, complete_scores
+from robusttc.clustering.solvers import Solution, solve_smooth
 from robusttc.errors import DataError, UsageError
 
 Matrix = NDArray[np.float64]
@@ -231,3 +234,28 @@ def test_folds_hold_out_both_directions_of_every_pair_once(seed: int) -> None:
     assert held_loss == pytest.approx(found.errors[found.setting], rel=1e-9)
     assert found.solution.gap <= 1e-5
     assert 0 < found.explained < 1
+
+
+def test_fits_with_directions_of_noise_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = planted_scores(600, 5, 0.1, noise=0.07).scores
+    monkeypatch.setattr(completion, "count_folds", lambda _n_pairs: 1)
+    ranks: list[int] = []
+
+    def noting(*arguments: Any, **options: Any) -> Solution:
+        found = solve_smooth(*arguments, **options)
+        ranks.append(found.factors.U.shape[1])
+        return found
+
+    def to_the_end(*arguments: Any, **options: Any) -> Solution:
+        return noting(*arguments, **{**options, "give_up": None})
+
+    chosen, most = [], []
+    for solve in (noting, to_the_end):
+        ranks.clear()
+        monkeypatch.setattr(completion, "solve_roughly", partial(solve, **completion.solve_roughly.keywords))
+        found = complete_scores(scores)
+        chosen.append((found.setting, found.errors))
+        most.append(max(ranks))
+    assert chosen[0] == chosen[1]
+    assert chosen[0][0].debias > 0
+    assert most[0] < most[1] / 2

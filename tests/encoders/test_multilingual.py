@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from robusttc.data import Task, TaskSet
 from robusttc.encoders import DenseInputs, MultilingualEncoder, VectorCache, multilingual
@@ -34,6 +38,22 @@ def test_a_text_alone_has_the_vector_that_it_has_among_others() -> None:
         assert np.array_equal(encoder.encode([text])[0], vector)
     # Both are longer than what is read, and alike as far as that goes.
     np.testing.assert_allclose(encoder.encode(["word " * 9_000])[0], together[-1], atol=1e-5)
+    assert encoder.encode([]).shape == (0, together.shape[1])
+
+
+WORDS = st.sampled_from(["parcel", "Paket", "where", "is", "包裹", "my", "niño", "42", "🙂", "refund", "ş"])
+TEXTS = st.lists(WORDS, max_size=40).map(" ".join)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=90), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_a_vector_depends_neither_on_the_other_texts_nor_on_their_order(
+    texts: list[str], rng: Random
+) -> None:
+    encoder = MultilingualEncoder(cache=VectorCache.disabled())
+    vectors = encoder.encode(texts)
+    chosen = [rng.randrange(len(texts)) for _ in range(rng.randint(1, 2 * len(texts)))]
+    assert np.array_equal(encoder.encode([texts[number] for number in chosen]), vectors[chosen])
 
 
 def test_vectors_are_kept_by_prepare_and_not_by_read() -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from robusttc import sqlite as database_module
 from robusttc.errors import StoreError
 from robusttc.run import RunFolder
 
@@ -32,8 +31,13 @@ DONE, STORE_ERROR, OTHER_ERROR = 0, 5, 1
 class Steps:
     """Counts the steps of a process, and lets a fault strike at one of them."""
 
-    def __init__(self, fault: Fault = lambda _number, _name: None) -> None:
+    def __init__(
+        self,
+        fault: Fault = lambda _number, _name: None,
+        on_sync: Callable[[int], None] = lambda _handle: None,
+    ) -> None:
         self.fault = fault
+        self.on_sync = on_sync
         self.n = 0
 
     def reach(self, name: str) -> None:
@@ -58,7 +62,10 @@ class Steps:
         def watch(name: str) -> Callable[..., Any]:
             def call(*arguments: Any, **options: Any) -> Any:
                 self.reach(name)
-                return originals[name](*arguments, **options)
+                result = originals[name](*arguments, **options)
+                if name == "fsync":
+                    self.on_sync(*arguments)
+                return result
 
             return call
 
@@ -68,12 +75,12 @@ class Steps:
         try:
             for name in CALLS:
                 setattr(os, name, watch(name))
-            database_module.sqlite3.connect = open_connection  # type: ignore[assignment]
+            sqlite3.connect = open_connection  # type: ignore[assignment]
             yield self
         finally:
             for name, original in originals.items():
                 setattr(os, name, original)
-            database_module.sqlite3.connect = connect
+            sqlite3.connect = connect
 
 
 def kill_at(n: int) -> Fault:
@@ -241,7 +248,8 @@ class Disk:
         self.folder = folder
         self.names_survive = names_survive
         self.contents: dict[int, bytes] = {}  # by inode
-        self.names: dict[int, dict[str, tuple[int, str]]] = {}  # of a folder: inode and target of every name
+        # Of every folder, by inode: inode, whether it is a folder, and target of every name.
+        self.names: dict[int, dict[str, tuple[int, bool, str]]] = {}
         self.parent = {folder.parent.stat().st_ino: folder.name}
         for path in (folder, *folder.rglob("*")) if folder.exists() else ():
             self.note(path)
@@ -250,14 +258,9 @@ class Disk:
         """Take a file or folder as being on the disk."""
         found = path.lstat()
         if stat.S_ISDIR(found.st_mode):
-            entries = {one.name: (one.inode(), self.target(one)) for one in os.scandir(path)}
-            self.names[found.st_ino] = entries
+            self.names[found.st_ino] = list_folder(path)
         elif stat.S_ISREG(found.st_mode):
             self.contents[found.st_ino] = path.read_bytes()
-
-    @staticmethod
-    def target(entry: os.DirEntry[str]) -> str:
-        return str(Path(entry.path).readlink()) if entry.is_symlink() else ""
 
     def sync(self, handle: int) -> None:
         """A process has waited for a file or folder."""
@@ -270,17 +273,13 @@ class Disk:
 
     def write(self, source: Path, inode: int, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
-        now = (
-            {one.name: (one.inode(), self.target(one)) for one in os.scandir(source)}
-            if source.is_dir()
-            else {}
-        )
+        now = list_folder(source) if self.names_survive and source.is_dir() else {}
         entries = now if self.names_survive else self.names.get(inode, {})
-        for name, (own, target) in entries.items():
+        for name, (own, is_folder, target) in entries.items():
             path = source / name
             if target:
                 (place / name).symlink_to(target)
-            elif own in self.names or (self.names_survive and path.is_dir()):
+            elif is_folder:
                 self.write(path, own, place / name)
             elif ".sqlite" in name:
                 if path.exists():
@@ -289,31 +288,31 @@ class Disk:
                 (place / name).write_bytes(self.contents.get(own, b""))
 
 
+def list_folder(folder: Path) -> dict[str, tuple[int, bool, str]]:
+    """Return inode, whether it is a folder, and the target of every name in a folder."""
+    found = {}
+    for one in os.scandir(folder):
+        target = str(Path(one.path).readlink()) if one.is_symlink() else ""
+        found[one.name] = one.inode(), one.is_dir(follow_symlinks=False), target
+    return found
+
+
 def power_losses(case: Case, root: Path, n: int, *, names_survive: bool) -> list[str]:
     """Cut the power at step n (0: at the end), and say what is wrong with what survives."""
     folder, left = case.copy(root, root / f"power-{n}"), root / f"left-{n}"
 
+    disk = Disk(folder, names_survive=names_survive)
+
+    def strike(number: int, _name: str) -> None:
+        if number == n:
+            disk.lose_power(left)
+            os._exit(0)
+
     def change(place: Path) -> None:
-        disk = Disk(place, names_survive=names_survive)
-        fsync = os.fsync
-
-        def watch(handle: int) -> None:
-            fsync(handle)
-            disk.sync(handle)
-
-        os.fsync = watch
-
-        def strike(number: int, _name: str) -> None:
-            if number == n:
-                disk.lose_power(left)
-                os._exit(0)
-
-        steps = Steps(strike)
-        with steps.watched():
-            case.change(place)
+        case.change(place)
         disk.lose_power(left)
 
-    code, _ = in_child(change, folder, Steps())
+    code, _ = in_child(change, folder, Steps(strike, disk.sync))
     found = [] if code == DONE else [f"it ended with {code}"]
     if not left.exists() and case.before:
         found.append("the run is gone")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from harness import DONE, Case, Steps, find_faults, in_child, power_losses, read_versions
@@ -122,7 +123,8 @@ def test_without_waiting_for_the_disk_it_would_be_lost(
     case.lay_out(quick_path)
     if names_survive:
         # Objects are not waited for.
-        monkeypatch.setattr(folder_module.os, "fsync", lambda _: None)
+        hasty = SimpleNamespace(**{**vars(os), "fsync": lambda _: None})
+        monkeypatch.setattr(folder_module, "os", hasty)
     else:
         monkeypatch.setattr(folder_module, "sync_folder", lambda _: None)
     with pytest.raises((AssertionError, StoreError)):

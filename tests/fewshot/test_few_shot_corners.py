@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from robusttc.data import Task, TaskSet
-from robusttc.encoders import DenseInputs, FeatureEncoder, PairedEncoder, SentenceEncoder
+from robusttc.encoders import DenseInputs, Encoder, FeatureEncoder, PairedEncoder, SentenceEncoder
 from robusttc.errors import StoreError, UsageError
 from robusttc.fewshot import (
     ClusterFewShot,
@@ -70,9 +72,9 @@ def test_a_learner_with_something_missing_is_refused(tmp_path: Path, lost: str) 
     tasks, encoder = make_tasks(3, 8)
     learner = ClusterFewShot(encoder, settings=QUICK).fit(tasks)
     learner.save(tmp_path / "whole")
-    values, arrays = read_model_folder(tmp_path / "whole", kind="few-shot", version=2)
+    values, arrays = read_model_folder(tmp_path / "whole", kind="few-shot", version=3)
     del values[lost]
-    write_model_folder(tmp_path / "half", kind="few-shot", version=2, settings=values, arrays=arrays)
+    write_model_folder(tmp_path / "half", kind="few-shot", version=3, settings=values, arrays=arrays)
     with pytest.raises(StoreError, match=r"model cannot be read; got .*[Tt]rain it again"):
         ClusterFewShot.load(tmp_path / "half")
 
@@ -83,14 +85,14 @@ def test_a_model_with_something_missing_is_refused(tmp_path: Path, lost: str) ->
     model = ClusterFewShot(encoder, settings=QUICK).fit(tasks).adapt(tasks["t0"])
     assert repr(model) == "FewShotModel('t0', 2 labels)"
     model.save(tmp_path / "model")
-    values, arrays = read_model_folder(tmp_path / "model", kind="few-shot task", version=2)
+    values, arrays = read_model_folder(tmp_path / "model", kind="few-shot task", version=3)
     del values["learner" if lost in ("metrics", "reader") else "model"][lost]
-    write_model_folder(tmp_path / "m", kind="few-shot task", version=2, settings=values, arrays=arrays)
-    with pytest.raises(StoreError, match="model is damaged"):
+    write_model_folder(tmp_path / "m", kind="few-shot task", version=3, settings=values, arrays=arrays)
+    with pytest.raises(StoreError, match="model cannot be read"):
         FewShotModel.load(tmp_path / "m")
     arrays = {name: array for name, array in arrays.items() if "layer" not in name}
-    write_model_folder(tmp_path / "n", kind="few-shot task", version=2, settings=values, arrays=arrays)
-    with pytest.raises(StoreError, match="damaged"):
+    write_model_folder(tmp_path / "n", kind="few-shot task", version=3, settings=values, arrays=arrays)
+    with pytest.raises(StoreError, match="cannot be read"):
         FewShotModel.load(tmp_path / "n")
 
 
@@ -167,3 +169,29 @@ def test_assessing_gives_the_verdict_of_fitting() -> None:
     assert found[1].over_random != found[2].over_random
     with pytest.raises(UsageError, match="n_random"):
         assess_fewshot(tasks, clusters, encoder=encoder, n_random=-1)
+
+
+class LetterEncoder(Encoder):
+    """How often some letters come up in a text."""
+
+    name = "letters"
+
+    def __init__(self, letters: str) -> None:
+        self.letters = letters
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[1 + text.count(one) for one in self.letters] for text in texts], np.float32)
+
+
+def test_what_a_saved_model_takes_along_compares_texts_of_two_encoders_alike() -> None:
+    texts = [
+        f"{word} {end}" for word in ("harbour", "museum", "station") for end in ("a", "ee", "iii", "oooo")
+    ]
+    tasks = TaskSet(Task(name, texts, ["x", "y", "z"] * 4) for name in "abc")
+    learner = ClusterFewShot(PairedEncoder(LetterEncoder("aeiou"), LetterEncoder("rst")), settings=QUICK)
+    whole = learner.fit(tasks).metrics_
+    inputs = learner.adapt(tasks["a"]).read(texts)
+    assert whole.metrics["shared"].split == 5
+    alone = whole.only(["shared", "vectors"], []).metrics
+    for name, metric in alone.items():
+        assert (metric.directions(inputs) == whole.metrics[name].directions(inputs)).all()

@@ -1,4 +1,7 @@
-"""Write the records of the public surface: `make golden`, or `--out FOLDER` for another place."""
+"""Write the records of the public surface and the table of settings: `make golden`.
+
+With `--out FOLDER` only the records are written, to another place.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 from golden_run import fix_terminal
 from golden_surface import Section, collect_surface, describe_options
+from settings_table import PAGE, put_table
 
 RECORDS = Path(__file__).parent / "records"
 
@@ -32,6 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RECORDS, help="the folder that is replaced")
     out = parser.parse_args().out
+    if out == RECORDS:
+        write_text(PAGE, put_table(PAGE.read_text(encoding="utf-8")))
     fix_terminal()
     with tempfile.TemporaryDirectory(prefix="robusttc-golden-") as folder:
         # The user's cache is neither read nor filled.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from golden_surface import describe_json, describe_option, name_file
+from settings_table import PAGE, put_table
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "records"
@@ -47,6 +48,11 @@ def test_the_public_surface_is_as_recorded(found: Path) -> None:
     ]
     if lines:
         pytest.fail("\n".join([*lines, WHAT_TO_DO]), pytrace=False)
+
+
+def test_the_table_of_settings_is_current() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == put_table(page), "run `make golden`"
 
 
 def test_every_intended_difference_has_a_fate_and_a_reason() -> None:

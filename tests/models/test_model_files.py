@@ -255,7 +255,7 @@ def test_a_huge_manifest_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "model")
-    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr(Path, "open", fail)
     with pytest.raises(StoreError, match=r"manifest\.json.*cannot be read; got No space left"):
         read(tmp_path / "model")
 

@@ -16,13 +16,13 @@ from robusttc.models.out_of_scope import PENALTY
 DIMENSION = 24
 
 
-def draw_example(seed: int, n_outside: int = 60) -> ScopeExample:
+def draw_example(seed: int, n_outside: int = 60, noise: float = 0.4) -> ScopeExample:
     """Draw a task of five kinds of text, with texts of five other kinds."""
     generator = np.random.default_rng(seed)
     own, other = generator.normal(size=(2, 5, DIMENSION))
-    reference = own[np.arange(40) % 5] + 0.4 * generator.normal(size=(40, DIMENSION))
-    inside = own[np.arange(30) % 5] + 0.4 * generator.normal(size=(30, DIMENSION))
-    outside = other[np.arange(n_outside) % 5] + 0.4 * generator.normal(size=(n_outside, DIMENSION))
+    reference = own[np.arange(40) % 5] + noise * generator.normal(size=(40, DIMENSION))
+    inside = own[np.arange(30) % 5] + noise * generator.normal(size=(30, DIMENSION))
+    outside = other[np.arange(n_outside) % 5] + noise * generator.normal(size=(n_outside, DIMENSION))
     is_outside = np.arange(30 + n_outside) >= 30
     return ScopeExample(reference, np.concatenate([inside, outside]), is_outside)
 
@@ -135,6 +135,27 @@ def test_examples_without_both_kinds_are_left_out() -> None:
         fit_scope([inside])
     with pytest.raises(DataError, match="nothing to learn"):
         fit_scope([])
+
+
+@pytest.mark.parametrize("rejects", [0.05, 0.1, 0.2])
+def test_the_promised_share_of_own_texts_is_rejected(rejects: float) -> None:
+    """Over all tasks; and about for those whose texts are alike, and for those whose texts are not."""
+    noises = np.tile([0.2, 0.6], 40)
+    model = fit_scope([draw_example(number, noise=noise) for number, noise in enumerate(noises)])
+    rates: dict[float, list[float]] = {0.2: [], 0.6: []}
+    for number, noise in enumerate(noises):
+        new = draw_example(1_000 + number, noise=noise)
+        own = score(model, new)[~new.is_outside]
+        rates[noise].append(float((own > model.threshold(new.reference, rejects=rejects)).mean()))
+    assert abs(float(np.mean(list(rates.values()))) - rejects) < 0.02
+    for of_noise in rates.values():
+        assert rejects / 3 < float(np.mean(of_noise)) < 2 * rejects
+
+
+def test_a_task_of_one_example_rejects_nothing_that_is_like_it() -> None:
+    model, new = fit_scope([draw_example(number) for number in range(6)]), draw_example(9)
+    alone = new.reference[:1]
+    assert (model.score(alone, alone * 2.0) <= model.threshold(alone)).all()
 
 
 def test_models_go_through_arrays() -> None:

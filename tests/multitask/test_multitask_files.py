@@ -62,6 +62,20 @@ def test_vectors_round_trip(tmp_path: Path, strategy: Any) -> None:
             assert np.array_equal(again.held_out_[name].rows, held.rows)
 
 
+def test_what_belongs_to_single_tasks_is_read_when_it_is_used(tmp_path: Path) -> None:
+    planted = make_planted_vectors(6, 2, seed=0)
+    model = ClusterMultiTask(planted.encoder, settings=QUICK, cluster_models="always", n_random=0)
+    model.fit(planted.tasks, planted.kinds).save(tmp_path / "model")
+    loaded = ClusterMultiTask.load(tmp_path / "model").predictor_
+    assert loaded.shared is not None
+    for name, own in loaded.own.items():
+        classifiers = [own.weight, loaded.shared.weight, loaded.clusters[loaded.tasks[name].cluster].weight]
+        for array in (*classifiers, loaded.references[name]):
+            assert array.dtype == np.float16
+            assert not array.flags.owndata
+            assert not array.flags.writeable
+
+
 def test_loaded_parameters_are_those_that_were_fitted(tmp_path: Path) -> None:
     planted = make_planted_vectors(4, 2, seed=0)
     model = ClusterMultiTask(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,21 +12,19 @@ from typing import Any
 
 import pytest
 from browser import WIDTHS, log_of, open_browser, open_page, requests_of, set_screen
-from made_documents import make_document, make_empty_document
+from made_runs import make_added, make_large_run, make_run, make_scores
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from robusttc.report.document import ReportDocument
-from robusttc.report.figures import MINUS
-from robusttc.report.page import write_page
+from robusttc.report import ReportDocument, make_document, make_page, write_csv
 
 pytestmark = pytest.mark.browser
 
 SIZES = (10, 175, 1_491)
-MOST_SECONDS = 3.0
+MINUS = "\N{MINUS SIGN}"
 LEAST_TARGET = 40  # pixels that a finger needs
 
 CHECKS = (Path(__file__).parent / "page_checks.js").read_text(encoding="utf-8")
@@ -39,14 +39,14 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="module")
 def documents() -> dict[int, ReportDocument]:
-    return {n: make_document(n) for n in SIZES}
+    return {n: make_document(make_large_run(n)) for n in SIZES}
 
 
 @pytest.fixture(scope="module")
 def pages(documents: dict[int, ReportDocument], tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     folder = tmp_path_factory.mktemp("pages")
     for n, document in documents.items():
-        write_page(document, folder / f"{n}.html")
+        (folder / f"{n}.html").write_bytes(make_page(document))
     return {n: folder / f"{n}.html" for n in SIZES}
 
 
@@ -86,11 +86,7 @@ def test_it_opens_without_errors_requests_or_harm(
     browser: Chrome, pages: dict[int, Path], n: int, screen: str, dark: bool
 ) -> None:
     set_screen(browser, WIDTHS[screen], dark=dark)
-    # The best of three: what the page takes, not what a busy machine makes of it.
-    for _ in range(3):
-        if (seconds := open_page(browser, pages[n])) < MOST_SECONDS:
-            break
-    assert seconds < MOST_SECONDS
+    open_page(browser, pages[n])
     assert log_of(browser, "browser") == []
     assert {address for address in requests_of(browser) if not address.startswith("data:")} == {
         pages[n].as_uri()
@@ -142,7 +138,7 @@ def test_pointing_at_a_cell_gives_the_names_and_values_of_two_tasks(
     laptop(browser, pages[n])
     layers = documents[n].matrices
     assert layers is not None
-    place = {name: number for number, name in enumerate(layers.task_names)}
+    place = {name: number for number, name in enumerate(layers.names)}
     choose(browser, "view-all")
     seen = set()
     for across, down in ((0.93, 0.9), (0.6, 0.7), (0.35, 0.95), (0.5, 0.5)):
@@ -153,11 +149,77 @@ def test_pointing_at_a_cell_gives_the_names_and_values_of_two_tasks(
         seen.add((row, column))
         value = re.search(rf"about ([+{MINUS}]?[\d.]+), from", text)
         assert value is not None, text
-        expected = float(layers.completed[row, column])
+        expected = float(layers.points[row] @ layers.points[column])
         assert float(value[1].replace(MINUS, "-")) == pytest.approx(expected, abs=0.012)
-        is_measured = layers.measured[row, column] != 0
-        assert ("not measured" not in text.split("By its scores")[0]) == (is_measured or row == column)
+        is_measured = layers.raw[row, column] != 0 or layers.raw[column, row] != 0
+        assert ("not measured" not in text) == (is_measured or row == column)
     assert len(seen) == 4
+
+
+def test_a_pair_that_was_measured_one_way_is_never_called_not_measured(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    partition = {f"task {number}": number % 2 for number in range(8)}
+    document = make_document(make_run(partition, scores=make_scores(partition, one_way=True)))
+    (tmp_path / "page.html").write_bytes(make_page(document))
+    laptop(browser, tmp_path / "page.html")
+    canvas = find(browser, ".matrix-canvas")
+    canvas.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    other_way = read_pair(browser)[1]
+    canvas.send_keys(Keys.ARROW_LEFT, Keys.ARROW_DOWN)
+    for text in (other_way, read_pair(browser)[1]):
+        assert "not measured" not in text
+        assert "standard deviations" in text or "only the other way round" in text
+
+
+@pytest.mark.parametrize("n_tasks", [42, 60])
+def test_names_stand_beside_the_matrix(browser: Chrome, tmp_path: Path, n_tasks: int) -> None:
+    partition = {f"client-{number:03}": number % 5 for number in range(n_tasks)}
+    (tmp_path / "page.html").write_bytes(make_page(make_document(make_run(partition))))
+    laptop(browser, tmp_path / "page.html")
+    canvas = find(browser, ".matrix-canvas")
+    assert "tasks." in find(browser, ".matrix-tools").text
+    assert canvas.get_attribute("data-named") == "true"
+
+
+def test_the_table_can_be_taken_away_as_csv(
+    browser: Chrome, pages: dict[int, Path], documents: dict[int, ReportDocument]
+) -> None:
+    laptop(browser, pages[175])
+    browser.execute_script(
+        "const make = URL.createObjectURL;"
+        "const keep = (text) => { window.saved = text; };"
+        "URL.createObjectURL = (blob) => { blob.text().then(keep); return make(blob); };"
+    )
+    run(browser, "document.getElementById('download').click()")
+    wait(browser)
+    saved = list(csv.DictReader(io.StringIO(run(browser, "return window.saved"))))
+    expected = list(csv.DictReader(io.StringIO(write_csv(documents[175]))))
+    assert len(saved) == 175
+    # A name that a spreadsheet would take for a formula has an apostrophe; else they are the same.
+    found = {row["task"].removeprefix("'"): row for row in saved}
+    assert "'=HYPERLINK(1)" in {row["task"] for row in saved}
+    for row in expected:
+        one = found[row["task"]]
+        assert list(one) == list(row)
+        for key in row.keys() - {"task"}:
+            if "." in row[key]:
+                assert float(one[key]) == pytest.approx(float(row[key]), abs=2e-4)
+            else:
+                assert one[key] == row[key]
+
+
+def test_a_task_that_is_like_no_other_has_no_neighbours(browser: Chrome, tmp_path: Path) -> None:
+    partition = {**{f"task {number}": number % 2 for number in range(8)}, "odd": -1}
+    (tmp_path / "page.html").write_bytes(
+        make_page(make_document(make_run(partition, added={"odd": make_added(-1)})))
+    )
+    laptop(browser, tmp_path / "page.html")
+    link = next(link for link in find_all(browser, ".tasks .link") if link.text == "odd")
+    run(browser, "arguments[0].click()", link)
+    text = find(browser, "dialog").text
+    assert "none fits" in text
+    assert "similarity" not in text
 
 
 def test_keys_move_through_the_matrix_and_a_reader_hears_it(
@@ -166,7 +228,7 @@ def test_keys_move_through_the_matrix_and_a_reader_hears_it(
     laptop(browser, pages[10])
     matrices = documents[10].matrices
     assert matrices is not None
-    names = matrices.task_names
+    names = matrices.names
     find(browser, ".matrix-canvas").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
     assert read_pair(browser)[0] == [names[1], names[1]]
     find(browser, ".matrix-canvas").send_keys(Keys.ARROW_DOWN)
@@ -238,22 +300,21 @@ def test_many_tasks_begin_as_blocks_that_lead_to_their_tasks(
     canvas = find(browser, ".matrix-canvas")
     canvas.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
     text = find(browser, ".readout").text
-    size = layers.boundaries[3] - layers.boundaries[2]
-    assert f"cluster {layers.clusters[2]}, {size:,} task" in text
-    block = layers.completed[
-        layers.boundaries[2] : layers.boundaries[3], layers.boundaries[1] : layers.boundaries[2]
-    ]
+    ends = layers.boundaries
+    size = ends[3] - ends[2]
+    assert re.search(rf"cluster {layers.labels[ends[2]]}(: .*)?, {size:,} task", text)
+    block = layers.points[ends[2] : ends[3]] @ layers.points[ends[1] : ends[2]].T
     shown = re.search(rf"Completed\s+([{MINUS}\d.]+)", text)
     assert shown is not None
     assert float(shown[1].replace(MINUS, "-")) == pytest.approx(float(block.mean()), abs=0.012)
     canvas.send_keys(Keys.ENTER)
     wait(browser)
     assert (
-        f"From cluster {layers.clusters[2]} to cluster {layers.clusters[1]}"
+        f"From cluster {layers.labels[ends[2]]} to cluster {layers.labels[ends[1]]}"
         in find(browser, ".matrix-tools").text
     )
     canvas.send_keys(Keys.ARROW_RIGHT)
-    first = [layers.task_names[layers.boundaries[group]] for group in (2, 1)]
+    first = [layers.names[layers.boundaries[group]] for group in (2, 1)]
     assert read_pair(browser)[0] == first
     canvas.send_keys(Keys.ESCAPE)
     wait(browser)
@@ -273,8 +334,8 @@ def test_the_table_sorts_searches_and_turns_pages(
     with_own = [task for task in tasks if task["accuracy"]["own"]]
     heads = {head.text.split(" ")[0]: head for head in find_all(browser, ".tasks thead th")}
     for is_down in (True, False):
-        run(browser, "arguments[0].click()", heads["Own"].find_element(By.CSS_SELECTOR, "button"))
-        assert heads["Own"].get_attribute("aria-sort") == ("descending" if is_down else "ascending")
+        run(browser, "arguments[0].click()", heads["Single-task"].find_element(By.CSS_SELECTOR, "button"))
+        assert heads["Single-task"].get_attribute("aria-sort") == ("descending" if is_down else "ascending")
         order = sorted(with_own, key=lambda task: round(task["accuracy"]["own"]["mean"], 4), reverse=is_down)
         assert ask(browser, "findRows")[0] == as_answer(order[0]["name"])
         shown = [float(text.split()[0]) for text in ask(browser, "findOwn")[: len(with_own)]]
@@ -383,7 +444,7 @@ def test_paper_has_everything(browser: Chrome, pages: dict[int, Path]) -> None:
     assert len(ask(browser, "findRows")) == 25
 
 
-def test_without_a_program_it_can_be_read(
+def test_without_a_script_it_can_be_read(
     browser: Chrome, pages: dict[int, Path], documents: dict[int, ReportDocument]
 ) -> None:
     set_screen(browser, WIDTHS["phone"])
@@ -391,7 +452,7 @@ def test_without_a_program_it_can_be_read(
     try:
         browser.get(pages[10].as_uri())
         text = find(browser, "body").text
-        pictures = [picture.is_displayed() for picture in find_all(browser, ".without-program img")]
+        pictures = [picture.is_displayed() for picture in find_all(browser, ".without-script img")]
         width = run(browser, "return document.documentElement.scrollWidth")
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
@@ -402,11 +463,11 @@ def test_without_a_program_it_can_be_read(
     assert width == WIDTHS["phone"]
 
 
-@pytest.mark.parametrize("n_tasks", [0, 1, 3])
-def test_a_run_of_which_nothing_is_known_opens(browser: Chrome, tmp_path: Path, n_tasks: int) -> None:
+def test_a_run_of_which_little_is_known_opens(browser: Chrome, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    write_page(make_empty_document(n_tasks), path)
+    document = make_document(make_run({"a": -1, "b": -1}, set_aside={"a": "one label"}, has_clusters=False))
+    path.write_bytes(make_page(document))
     laptop(browser, path)
     assert log_of(browser, "browser") == []
-    assert len(ask(browser, "findRows")) == n_tasks
+    assert len(ask(browser, "findRows")) == 2
     check_layout(browser, WIDTHS["laptop"])

@@ -9,22 +9,18 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-from report_form import check_document
 
 from robusttc.cli import main
 from robusttc.data import Task, TaskSet
-from robusttc.errors import StoreError, UsageError
+from robusttc.errors import UsageError
 from robusttc.progress import ProgressEvent
-from robusttc.report.document import make_document
-from robusttc.report.held_out import read_held_out
-from robusttc.report.writing import write_report
-from robusttc.run import fit_run
-from robusttc.run.run import Run
-from robusttc.run.settings import FitSettings
+from robusttc.report import make_document, write_csv, write_report
+from robusttc.run import FitSettings, fit_run, open_run
 
 # The little run of the tests of runs, which is made once a process.
 sys.path.append(str(Path(__file__).parents[1] / "run"))
 import tiny_run
+from test_document import check_document
 
 Out = pytest.CaptureFixture[str]
 NASTY = '</script> "it\'s" $(x) 😀'
@@ -45,10 +41,6 @@ def without_time(values: dict[str, object]) -> dict[str, object]:
 
 
 def test_the_page_is_written_and_told(run: Path, capsys: Out) -> None:
-    examples = Task(
-        "hooli", ["how is the sun", "sun or rain", "play it", "play a song"], ["a", "a", "b", "b"]
-    )
-    Run(run).adapt(examples)
     assert main(["report", str(run)]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("Sharing does not clearly pay here: ")
@@ -63,9 +55,8 @@ def test_the_page_is_written_and_told(run: Path, capsys: Out) -> None:
     assert "fall into 2 clusters" in content
     assert page.stat().st_mode & 0o077 == 0
     # The run is as whole as it was, and the page can be made again.
-    check_document(document := make_document(Run(run)))
-    assert document.values["adapted"] == ["hooli"]
-    written = write_report(run)
+    check_document(make_document(open_run(run)))
+    written = write_report(open_run(run))
     assert (written.path, written.n_bytes) == (page, page.stat().st_size)
     assert written.seconds > 0
 
@@ -76,7 +67,7 @@ def test_the_same_as_json(run: Path, capsys: Out) -> None:
     values = json.loads(shown.out)
     assert values["matrices"] == {"scores": "scores.csv", "similarity": "similarity.safetensors"}
     assert not (run / "report.html").exists()
-    document = make_document(Run(run))
+    document = make_document(open_run(run))
     assert without_time(values) == without_time(document.values)
     tasks = {task["name"]: task for task in values["tasks"]}
     assert tasks["task 5"]["private"] is True
@@ -85,10 +76,23 @@ def test_the_same_as_json(run: Path, capsys: Out) -> None:
     assert [cluster["size"] for cluster in values["clusters"]] == [3, 2]
     words = {word for cluster in values["clusters"] for word, _ in cluster["words"]}
     assert {"parcel", "sky"} <= words
+    assert all(cluster["name"] for cluster in values["clusters"])
     assert values["trust"]["calibration"]["n_tasks"] == 5
     assert values["versions"]["robusttc"] == values["robusttc"]
     assert document.matrices is not None
-    assert set(document.matrices.task_names) == {f"task {number}" for number in range(5)}
+    assert set(document.matrices.names) == {f"task {number}" for number in range(5)}
+
+
+def test_the_table_of_tasks_as_csv_and_a_title(run: Path, capsys: Out) -> None:
+    assert main(["report", str(run), "--csv"]) == 0
+    assert capsys.readouterr().out == write_csv(make_document(open_run(run)))
+    assert not (run / "report.html").exists()
+    assert main(["report", str(run), "--csv", "--json"]) == 2
+    assert "not both" in capsys.readouterr().err
+    assert main(["report", str(run), "--title", "Our <bots>"]) == 0
+    assert "<title>Our &lt;bots&gt; · robusttc report</title>" in (run / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_page_can_go_elsewhere(
@@ -118,7 +122,8 @@ def test_the_page_can_go_elsewhere(
 
 def test_no_torch_is_needed(run: Path) -> None:
     code = (
-        "import sys; from robusttc.report.writing import write_report; write_report(sys.argv[1]); "
+        "import sys; from robusttc.report import write_report; from robusttc.run import open_run; "
+        "write_report(open_run(sys.argv[1])); "
         "print([name for name in ('torch', 'sentence_transformers', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run(
@@ -130,8 +135,6 @@ def test_no_torch_is_needed(run: Path) -> None:
 def test_what_cannot_be_reported(run: Path, tmp_path: Path, capsys: Out) -> None:
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
-    with pytest.raises(StoreError, match="the model cannot be read"):
-        read_held_out(tmp_path)
     file = (run / "current" / "similarity.safetensors").resolve()
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -140,7 +143,7 @@ def test_what_cannot_be_reported(run: Path, tmp_path: Path, capsys: Out) -> None
     assert "similarity.safetensors" in capsys.readouterr().err
     assert not (run / "report.html").exists()
     with pytest.raises(UsageError):
-        write_report(tiny_run.finished_run(), path=tmp_path)
+        write_report(open_run(tiny_run.finished_run()), path=tmp_path)
 
 
 def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Path, capsys: Out) -> None:
@@ -155,11 +158,11 @@ def test_private_tasks_with_any_name_and_one_that_cannot_be_learned(tmp_path: Pa
     folder = tmp_path / "run"
     fit_run(folder, tasks, FitSettings(encoder="cnn", private=(NASTY, "no test rows")))
     events: list[ProgressEvent] = []
-    document = make_document(Run(folder), progress=events.append)
+    document = make_document(open_run(folder), progress=events.append)
     check_document(document)
     assert document.matrices is None
     assert [task["name"] for task in document.values["tasks"]] == [NASTY, "no test rows", "unfit"]
-    assert (events[0].done, events[-1].done, events[-1].total) == (0, 3, 3)
+    assert (events[0].done, events[-1].done, events[-1].total) == (0, 2, 2)
     assert main(["report", str(folder)]) == 3
     assert "1 task could not be learned: unfit." not in capsys.readouterr().err
     content = (folder / "report.html").read_text(encoding="utf-8")

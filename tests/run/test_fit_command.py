@@ -86,7 +86,9 @@ def test_a_fit_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
-def test_a_stopped_run_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stopped_run_says_how_to_go_on_and_a_killed_one_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     command = [*PROGRAM, *tiny_run.fit_options(), "--out", str(out)]
     environment = {**os.environ, "ROBUSTTC_FIT_WORKERS": "2"}
@@ -103,6 +105,13 @@ def test_a_stopped_run_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureF
         f"Error: {out}: stopped. All finished work is kept: run the same command again to go on\n"
     )
     assert "Traceback" not in rest
+    # The next life is killed.
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("fewshot"):
+                break
+        process.kill()
     assert main(["evaluate", str(out)]) == 2
     assert "Run the same fit again to finish it" in capsys.readouterr().err
     assert fit(out, "--quiet") == 0

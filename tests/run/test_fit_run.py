@@ -17,7 +17,8 @@ from robusttc.jobs import Stopped
 from robusttc.multitask import ClusterMultiTask
 from robusttc.progress import ProgressEvent
 from robusttc.run import Execution, FitSettings, Run, RunFolder, fit_run, sort_tasks
-from robusttc.run.fit import STAGES, identify
+from robusttc.run.fit import STAGES
+from robusttc.run.inputs import identify
 from robusttc.run.store import JobStore
 from robusttc.run.task_files import task_file
 from robusttc.transfer import read_scores
@@ -146,7 +147,12 @@ def test_what_was_given_up_is_left_out_and_tried_again_when_told(
     assert again.was_finished
     assert again.run.is_doubtful
     n_runs: list[str] = []
-    work_inline(monkeypatch, lambda key: bool(n_runs.append(key)))
+
+    def note_key(key: str) -> bool:
+        n_runs.append(key)
+        return False
+
+    work_inline(monkeypatch, note_key)
     mended = fit_run(folder, tasks(), configuration(), retry=True)
     assert not mended.run.is_doubtful
     assert not [key for key in n_runs if key.startswith("transfer/") and kind not in key]  # they were kept

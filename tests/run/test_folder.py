@@ -14,7 +14,8 @@ import pytest
 
 from robusttc.errors import StoreError, UsageError
 from robusttc.files import write_file
-from robusttc.run.folder import KEPT_VERSIONS, Change, FolderWriter, RunFolder, Version
+from robusttc.run.folder import KEPT_VERSIONS, FolderWriter, RunFolder
+from robusttc.run.version import Change, Version
 
 WHAT = {"identity": {"settings": {"seed": 0}}, "libraries": {"numpy": "2"}}
 FILES = {"summary.json": b"{}", "tasks/acme.parquet": b"rows of acme", "models/one/heads.bin": b"\0" * 999}
@@ -131,12 +132,12 @@ def test_versions_that_learned_from_it_are_dropped(run: Path) -> None:
 @pytest.mark.parametrize("drop", [True, False])
 def test_an_erasure_that_was_decided_is_finished_after_a_kill(run: Path, drop: bool) -> None:
     program = f"""
-import os, robusttc.run.folder as folder
+import os, robusttc.run.folder as folder, robusttc.run.version as version
 writer = folder.FolderWriter({str(run)!r})
 folder.FolderWriter._settle = lambda *_: os.kill(os.getpid(), 9)
 writer.begin(writer.current())
 writer.remove(["tasks/acme.parquet"])
-change = folder.Change("remove", ("acme",))
+change = version.Change("remove", ("acme",))
 writer.publish(change, identity={{}}, libraries={{}}, erase=["tasks/acme.parquet"], drop_older={drop})
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from robusttc.data import Task, TaskSet, make_planted_tasks
 from robusttc.encoders import (
+    Encoder,
     FeatureEncoder,
     MultilingualEncoder,
     PairedEncoder,
@@ -75,22 +78,41 @@ def test_sentences_in_the_cache_are_not_counted(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path)
     cost = estimate_cost(tasks, encoder=SentenceEncoder(cache=cache))
     texts = distinct_texts(tasks, ("train", "valid"))[0]
-    left = cache.find_missing(SentenceEncoder().fingerprint, texts)
-    # What the calibration encoded is kept, and need not be encoded again.
-    assert cost.n_texts_to_encode == len(left) < len(texts)
-    again = estimate_cost(tasks.subset(["task 0", "task 1"]), encoder=SentenceEncoder(cache=cache))
-    assert again.n_texts_to_encode <= cost.n_texts_to_encode
+    assert cost.n_texts_to_encode == len(texts)
+    SentenceEncoder(cache=cache).encode_cached(texts[:100])
+    again = estimate_cost(tasks, encoder=SentenceEncoder(cache=cache))
+    assert again.n_texts_to_encode == len(texts) - 100
+    assert again.seconds_frozen < cost.seconds_frozen
 
 
-def test_both_encoders_of_a_pair_are_timed() -> None:
+def test_both_encoders_of_a_pair_count_and_no_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("robusttc.encoders.sentence.load_model", None)
+    monkeypatch.setattr("robusttc.encoders.multilingual.load_model", None)
     tasks = make_tasks(4, n_rows=120)
-    first = SentenceEncoder(cache=VectorCache.in_memory())
+    first = SentenceEncoder(cache=VectorCache.in_memory(), device="cpu")
     second = MultilingualEncoder(cache=VectorCache.in_memory())
-    cost = estimate_cost(tasks, encoder=PairedEncoder(first, second))
-    texts = distinct_texts(tasks, ("train", "valid"))[0]
-    missing = [len(part.cache.find_missing(part.fingerprint, texts)) for part in (first, second)]
-    assert cost.n_texts_to_encode == max(missing) < len(texts)
-    assert cost.encoder == "sentence+multilingual"
+    both = estimate_cost(tasks, encoder=PairedEncoder(first, second))
+    assert both.n_texts_to_encode == both.n_texts
+    assert both.encoder == "sentence+multilingual"
+    alone = [estimate_cost(tasks, encoder=encoder).seconds_frozen for encoder in (first, second)]
+    assert 0 < alone[1] < alone[0]  # a fifth of the size
+
+
+def test_a_model_of_unknown_size_is_timed() -> None:
+    class TextLength(Encoder):
+        name, fingerprint, n_encoded = "length", "length", 0
+
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            self.n_encoded += len(texts)
+            return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+    tasks = make_tasks(4, n_rows=120)
+    encoder = TextLength()
+    encoder.cache = VectorCache.in_memory()
+    cost = estimate_cost(tasks, encoder=encoder)
+    assert 0 < encoder.n_encoded < cost.n_texts
+    # What was encoded is kept, and need not be encoded again.
+    assert cost.n_texts_to_encode == cost.n_texts - encoder.n_encoded
 
 
 def test_what_cannot_be_measured_is_an_error() -> None:

@@ -24,6 +24,7 @@ from robusttc.cli.measure import measure
 from robusttc.cli.predict import predict
 from robusttc.cli.remove import remove
 from robusttc.cli.report import report
+from robusttc.cli.serve import keys, serve
 from robusttc.errors import ExitCode, RobustTCError
 from robusttc.progress import no_default_bar
 from robusttc.version import __version__
@@ -37,7 +38,6 @@ app = typer.Typer(
     name="robusttc",
     help="Cluster, train and serve hundreds or thousands of small text-classification tasks.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -53,7 +53,9 @@ app.command()(add)
 app.command()(remove)
 app.command()(measure)
 app.command()(cluster)
+app.command()(serve)
 app.command()(demo)
+app.add_typer(keys, name="keys")
 
 
 def show_version(wanted: bool) -> None:

@@ -61,7 +61,7 @@ def cluster(
     """
     # Late, so that the other commands do not wait for SciPy and scikit-learn.
     from robusttc.clustering import RobustTaskClustering
-    from robusttc.report.heatmap import check_format, draw_heatmap
+    from robusttc.report import check_format, draw_heatmap
     from robusttc.transfer import read_scores
 
     check_folder(out)

@@ -78,12 +78,12 @@ def fit(
 
 def find_or_write_report(result: FitResult) -> Path:
     """Give the page of a run; that of a run that was finished before is kept."""
-    from robusttc.report.writing import REPORT, write_report
+    from robusttc.report import REPORT, write_report
 
     page = result.run.folder / REPORT
     if result.was_finished and page.is_file():
         return page
-    return write_report(result.run.folder).path
+    return write_report(result.run).path
 
 
 def check_place(out: Path) -> bool:

@@ -92,9 +92,9 @@ def show_means(console: Console, evaluation: Evaluation) -> None:
     for part, words in PART_WORDS.items():
         found = getattr(evaluation, part)
         if found:
-            gain = f", {percent(found['gain'], sign='+')} over own" if "gain" in found else ""
-            n_tasks = count(found["served"].n, "task")
-            say(console, f"On {words}: {percent(found['served'])} %{gain} ({n_tasks}).")
+            over_own = f", {percent(found['gain'], sign='+')} over own" if "gain" in found else ""
+            judged = count(found["served"].n, "task")
+            say(console, f"On {words}: {percent(found['served'])} %{over_own} ({judged}).")
 
 
 def show_task(console: Console, task: TaskFigures) -> None:

@@ -315,36 +315,60 @@ class Search:
             self._problems[key] = [problem_of(fold.data, self.features, setting) for fold in self.folds]
         return self._problems[key]
 
-    def attempt(self, setting: Setting, *, start: Setting | None = None) -> None:
-        """Fit all folds, from the factors of another setting if one is named.
+    def attempt(self, setting: Setting, *, start: Setting | None = None) -> bool:
+        """Fit all folds, from the factors of another setting if one is named; return whether it may be best.
 
-        Debiasing changes predictions only, so one fit serves all of its values.
+        Debiasing changes predictions only, so one fit serves all of its values. The lower a penalty, the more
+        directions of noise it lets in, and the longer a fit takes. They join a few at a time; where there is
+        one fold, which has many pairs, a fit is given up as soon as they are seen to predict worse.
         """
         setting = replace(setting, debias=0.0)
         starts = [None] * len(self.folds) if start is None else self._fits[replace(start, debias=0.0)]
-        problems = self.problems(setting)
-        self._fits[setting] = fits = [
-            solve_roughly(problem, setting.penalties(problem, self.delta), start=warm).factors
-            for problem, warm in zip(problems, starts, strict=True)
+
+        def give_up(factors: Factors) -> bool:
+            return self._is_hopeless(self._held_out_losses(setting, [factors]))
+
+        watch = give_up if start is not None and len(self.folds) == 1 else None
+        fits = [
+            solve_roughly(problem, setting.penalties(problem, self.delta), start=warm, give_up=watch).factors
+            for problem, warm in zip(self.problems(setting), starts, strict=True)
         ]
-        for debias in DEBIASING:
-            tried = replace(setting, debias=debias)
+        losses = self._held_out_losses(setting, fits)
+        if self.errors and self._is_hopeless(losses):
+            return False
+        self._fits[setting] = fits
+        for tried, loss in losses.items():
+            self.errors[tried], self._losses[tried] = float(loss.mean()), loss.astype(np.float32)
+        return True
+
+    def _held_out_losses(self, setting: Setting, fits: list[Factors]) -> dict[Setting, Floats]:
+        """Return the loss of each held-out score, for all values of debiasing."""
+        found = {}
+        for tried in (replace(setting, debias=debias) for debias in DEBIASING):
             losses = []
-            for fold, problem, fit in zip(self.folds, problems, fits, strict=True):
+            for fold, problem, fit in zip(self.folds, self.problems(setting), fits, strict=True):
                 fold.factors = tried.predictor(problem, fit, self.delta)
                 losses.append(fold.errors(self.delta))
-            loss = np.concatenate(losses)
-            self.errors[tried], self._losses[tried] = float(loss.mean()), loss.astype(np.float32)
+            found[tried] = np.concatenate(losses)
+        return found
+
+    def _is_hopeless(self, losses: dict[Setting, Floats]) -> bool:
+        """Return whether debiased fits are clearly better than plain ones, but not these of one setting."""
+        best = self.lowest(debiased=True)
+        plain, *debiased = losses.values()
+        plain = min(self._losses[self.lowest(debiased=False)], plain, key=np.mean)
+        error = min(float(loss.mean()) for loss in debiased)
+        return error > self.worse * self.errors[best] and is_clear(plain - self._losses[best])
 
     def lowest(self, *, debiased: bool) -> Setting:
         """Return the setting with the lowest held-out loss, with or without debiasing."""
         settings = [setting for setting in self.errors if (setting.debias > 0) == debiased]
         return min(settings, key=lambda setting: self.errors[setting])
 
-    def is_clearly_better(self, one: Setting, other: Setting) -> bool:
-        """Return whether one setting predicts held-out scores clearly better."""
-        gain = self._losses[other] - self._losses[one]
-        return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
+    def choose_debiasing(self) -> Setting:
+        """Return the best debiased setting if it is clearly better than the best plain one, else that."""
+        plain, debiased = self.lowest(debiased=False), self.lowest(debiased=True)
+        return debiased if is_clear(self._losses[plain] - self._losses[debiased]) else plain
 
     def is_gain(self, changed: Setting, chosen: Setting) -> bool:
         """Return whether a change of a setting pays."""
@@ -356,6 +380,11 @@ class Search:
         for fold, problem, fit in zip(self.folds, self.problems(setting), fits, strict=True):
             fold.factors = setting.predictor(problem, fit, self.delta)
             fold.directions = cluster_directions(problem, setting, fit, self.delta)
+
+
+def is_clear(gain: Floats) -> bool:
+    """Return whether a gain in the loss of held-out scores is far above its standard error."""
+    return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
 
 
 def choose_setting(
@@ -373,35 +402,29 @@ def choose_setting(
         if is_empty and "rest" in change:
             continue  # what is empty at a low penalty is empty at a higher one
         changed = replace(chosen, **change)
-        search.attempt(changed, start=chosen)
+        if not search.attempt(changed, start=chosen):
+            continue
         is_empty = abs(search.errors[changed] - search.errors[chosen]) <= 1e-9
         if search.is_gain(changed, chosen):
             chosen = changed
     for share in FEATURE_SHARES if features is not None else ():
         for factor in (1.0, 1.5):
             changed = replace(chosen, features=share, tau=factor * chosen.tau)
-            search.attempt(changed)
-            if search.is_gain(changed, chosen):
+            if search.attempt(changed) and search.is_gain(changed, chosen):
                 chosen = changed
     search.fit_folds(chosen)
     return chosen, search.errors
 
 
 def follow_path(search: Search) -> Setting:
-    """Try lower and lower values of tau, each from the one before, until held-out pairs are predicted worse.
-
-    The lower tau, the longer a fit takes. Where debiased fits are clearly better, their losses end the path.
-    """
+    """Try lower and lower values of tau, each from the one before, until they predict worse."""
     before: Setting | None = None
     n_worse = 0
     for tau in TAUS:
-        here = Setting(tau)
-        search.attempt(here, start=before)
-        before = here
-        plain, debiased = search.lowest(debiased=False), search.lowest(debiased=True)
-        is_clear = search.is_clearly_better(debiased, plain)
-        n_worse = 0 if plain.tau == tau else n_worse + 1
-        error = min(search.errors[replace(here, debias=debias)] for debias in DEBIASING if debias > 0)
-        if n_worse == 2 or (is_clear and error > search.worse * search.errors[debiased]):
+        if not search.attempt(Setting(tau), start=before):
             break
-    return debiased if is_clear else plain
+        before = Setting(tau)
+        n_worse = 0 if search.lowest(debiased=False) == before else n_worse + 1
+        if n_worse == 2:
+            break
+    return search.choose_debiasing()

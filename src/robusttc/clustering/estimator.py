@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from robusttc.clustering.completion import Completion, complete_scores, fit_parts
+from robusttc.clustering.completion import Completion, Fold, complete_scores, fit_parts
 from robusttc.clustering.n_clusters import (
     PairEvidence,
     choose_n_clusters,
@@ -258,6 +258,7 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         data, problem, factors = completion.data, completion.problem, completion.factors
         left = data.values - factors.a[data.rows] - factors.b[data.columns]
         first, second, value = pair_means(data.rows, data.columns, left, n)
+        del left  # as large as the scores
         active = np.bincount(first, minlength=n) + np.bincount(second, minlength=n) >= MIN_PAIRS
         best = choose_n_clusters(completion.folds, n, seed)[0] if completion.folds else None
         chosen = n_clusters or best or 1
@@ -273,19 +274,16 @@ class RobustTaskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.confidence_ = find_confidence(self.labels_, first, second, value, groups)
         self.embedding_ = normalise(completion.directions[:, : max(chosen, MIN_DIRECTIONS)])
         n_found = count_clusters(self.labels_)
-        held = []
-        for part in fit_parts(scores, completion, seed) if n_found > 1 else []:
-            own = cut(build_tree(part.directions, n_found, seed), n_found)
-            rows, columns = part.held_rows, part.held_columns
-            held.append(HeldOutPairs(rows, columns, part.held_values, own[rows] == own[columns]))
+        parts = fit_parts(scores, completion, seed) if n_found > 1 else []
+        held = [separate(part, n_found, seed) for part in parts]
+        del parts  # as large as the scores
         self.verdict_ = judge_clusters(
             held, factors.U, self.labels_, held_out=completion.explained, n_measured=len(first)
         )
         penalty = completion.setting.penalties(problem, delta).positive
         self.similarity_ = as_result(problem, completion.solution, penalty, "huber", delta, tol)
-        clipped = np.abs(completion.residuals) - delta
-        outlier = np.where(clipped > 0, np.sign(completion.residuals) * clipped, 0.0)
-        outliers = pair_means(problem.rows, problem.indices, outlier, n)[2]
+        left = completion.residuals
+        outliers = pair_means(problem.rows, problem.indices, left - np.clip(left, -delta, delta), n)[2]
         self.pairs_ = PairEvidence(first, second, groups.posterior(value), outliers)
         self._completion: Completion | None = completion
 
@@ -420,20 +418,21 @@ def scarcity(data: Standardised, rows: Numbers, columns: Numbers) -> Floats:
     return np.asarray(1 / row_counts[rows] + 1 / column_counts[columns])
 
 
+def separate(part: Fold, n_clusters: int, seed: int) -> HeldOutPairs:
+    """Return the held-out pairs of a part, and which of them its own clusters put together."""
+    own = cut(build_tree(part.directions, n_clusters, seed), n_clusters)
+    rows, columns = part.held_rows, part.held_columns
+    return HeldOutPairs(rows, columns, part.held_values, own[rows] == own[columns])
+
+
 def certify(similarity: CompletionResult) -> Certificate:
     """Say what is proven of a similarity."""
     sentence = f"The completion is not proven optimal: {similarity.message}."
     if similarity.converged:
         within = f"{similarity.gap:.0e} of its value"
         sentence = f"The completion of the scores is optimal within {within} (certified)."
-    return Certificate(
-        gap=similarity.gap,
-        converged=similarity.converged,
-        regularisation=similarity.regularisation,
-        objective=similarity.objective,
-        rank=similarity.rank,
-        sentence=sentence,
-    )
+    proven = similarity.gap, similarity.converged, similarity.regularisation
+    return Certificate(*proven, similarity.objective, similarity.rank, sentence)
 
 
 def count_clusters(labels: Labels) -> int:

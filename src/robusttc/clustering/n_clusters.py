@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit, softmax
 from scipy.stats import norm
 
 from robusttc.clustering.completion import Fold
@@ -78,9 +78,7 @@ class TwoGroups:
 
     def posterior(self, values: Floats) -> Floats:
         """Return the probability that pairs of these values belong to one cluster."""
-        within = norm.logpdf(values, self.within_mean, self.deviation) + np.log(self.share_within)
-        between = norm.logpdf(values, self.between_mean, self.deviation) + np.log1p(-self.share_within)
-        return np.asarray(expit(within - between))
+        return np.asarray(expit(self.log_likelihood_ratio(values) + logit(self.share_within)))
 
     @property
     def overlap(self) -> float:
@@ -133,9 +131,7 @@ def move_tasks(
     for _ in range(MAX_STEPS):
         groups = fit_two_groups(values, labels[first] == labels[second])
         evidence = values - (groups.within_mean + groups.between_mean) / 2
-        support = np.zeros((len(labels), k))
-        np.add.at(support, (first, labels[second]), evidence)
-        np.add.at(support, (second, labels[first]), evidence)
+        support = sum_by_cluster(labels, k, first, second, evidence)
         target = support.argmax(axis=1)
         would_move = (labels >= 0) & (support[every, target] > support[every, labels] + 1e-9)
         if not would_move.any():
@@ -149,15 +145,17 @@ def find_confidence(
     labels: Labels, first: Labels, second: Labels, value: Floats, groups: TwoGroups
 ) -> Floats:
     """Return the posterior of each task's cluster given the values of its pairs with the others."""
-    n = len(labels)
-    evidence = np.zeros((n, int(labels.max(initial=0)) + 1))
     gain = groups.log_likelihood_ratio(value)
-    for own, other in ((first, second), (second, first)):
-        known = labels[other] >= 0
-        np.add.at(evidence, (own[known], labels[other[known]]), gain[known])
-    evidence -= evidence.max(axis=1, keepdims=True)
-    posterior = np.exp(evidence) / np.exp(evidence).sum(axis=1, keepdims=True)
-    return np.where(labels >= 0, posterior[np.arange(n), np.maximum(labels, 0)], 0.0)
+    posterior = softmax(sum_by_cluster(labels, int(labels.max(initial=0)) + 1, first, second, gain), axis=1)
+    return np.where(labels >= 0, posterior[np.arange(len(labels)), np.maximum(labels, 0)], 0.0)
+
+
+def sum_by_cluster(labels: Labels, k: int, first: Labels, second: Labels, values: Floats) -> Floats:
+    """Return for each task the sums of the values of its pairs with the tasks of each of k clusters."""
+    own, other = np.concatenate([first, second]), labels[np.concatenate([second, first])]
+    known = other >= 0
+    values = np.concatenate([values, values])[known]
+    return np.bincount(own[known] * k + other[known], values, len(labels) * k).reshape(len(labels), k)
 
 
 def pair_means(rows: Numbers, columns: Numbers, values: Floats, n: int) -> tuple[Labels, Labels, Floats]:

@@ -9,7 +9,7 @@ smooth program with shifted values. Up to `MAX_DENSE_TASKS` tasks it is solved b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -215,11 +215,13 @@ def solve_smooth(
     max_rounds: int = 40,
     max_rank: int = 400,
     certify: bool = True,
+    give_up: Callable[[Factors], bool] | None = None,
     seed: int = 0,
 ) -> Solution:
     """Minimise the smooth program to a relative gap; see the module's docstring.
 
-    With `certify` the gap is proven, else its bounds are estimates: enough to compare settings.
+    With `certify` the gap is proven, else its bounds are estimates: enough to compare settings. `give_up` is
+    asked after each search, before the spectra are bounded; where it says so, the solution is what is there.
     """
     generator = np.random.default_rng(seed)
     factors = Factors.zeros(problem.n_coordinates) if start is None else start
@@ -239,6 +241,8 @@ def solve_smooth(
             factors = program.unflatten(found.x)
         factors = balance(factors, GUESSED if is_guess else VANISHED)
         program = SmoothProgram(problem, penalties, factors)
+        if give_up is not None and give_up(factors):
+            return replace(best, factors=factors)
         objective, _ = program(flatten(factors.parts))
         proof = prove(problem, penalties, program.dual, factors, 0.1 * tol, generator, estimate=not certify)
         value, multiple = smooth_dual_value(problem, penalties, program.dual, proof.scale)

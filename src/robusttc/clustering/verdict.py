@@ -20,6 +20,7 @@ from scipy.sparse.linalg import lsmr
 from scipy.stats import t as student
 
 from robusttc.clustering.problem import Floats, Labels, Numbers, number_pairs
+from robusttc.formatting import format_percent
 
 __all__ = ["HeldOutPairs", "Verdict", "judge_clusters"]
 
@@ -105,7 +106,8 @@ def judge_clusters(
     if supported:
         sentence = (
             f"Groups predict unmeasured pairs ({shown}): transfer within the {n_clusters} clusters is better "
-            f"than between them on held-out pairs. The clusters explain {explained:.0%} of the similarity."
+            f"than between them on held-out pairs. The clusters explain {format_percent(explained, 0)} of "
+            "the similarity."
         )
     else:
         sentence = (

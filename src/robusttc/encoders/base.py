@@ -20,7 +20,7 @@ import hashlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ JOB_TEXTS = 1_000
 STEP_JOBS = 64
 
 Arrays = dict[str, NDArray[Any]]
+
+
+class ModelSize(NamedTuple):
+    """Multiply-adds that a model does for a token, and the length of its vectors."""
+
+    multiply_adds: float
+    dimension: int
 
 
 class Encoder(ABC):
@@ -86,6 +93,11 @@ class Encoder(ABC):
     def keeps_vectors(self) -> bool:
         """Whether vectors are kept, so that computing them in advance pays."""
         return any(part.cache is not None and part.cache.keeps for part in self.parts)
+
+    @property
+    def model_size(self) -> ModelSize | None:
+        """What tells how long encoding takes without loading the model; None if only encoding tells."""
+        return None
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32] | WordInputs:

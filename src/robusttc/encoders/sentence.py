@@ -8,9 +8,11 @@ case) are encoded once.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders.base import Arrays, Encoder
+from robusttc.encoders.base import Arrays, Encoder, ModelSize
 from robusttc.encoders.cache import VectorCache, default_cache
 from robusttc.encoders.model_folder import (
     check_model_folder,
@@ -33,6 +35,8 @@ __all__ = ["SentenceEncoder", "resolve_device"]
 
 # Tokens that go through the model together: on a CPU more save nothing, on a GPU few leave it idle.
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 32_768, "mps": 16_384}
+
+TRANSFORMER_SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size")
 
 # New values of tensors, by their names in the transformer.
 WeightDelta = Mapping[str, NDArray[np.float32]]
@@ -100,6 +104,18 @@ class SentenceEncoder(Encoder):
         if not self.weight_delta:
             return base
         return hashlib.sha256(f"{base}:{hash_weight_delta(self.weight_delta)}".encode()).hexdigest()
+
+    @property
+    def model_size(self) -> ModelSize | None:
+        """The size by the model's configuration; None on a GPU, whose speed is not known."""
+        if resolve_device(self.device) != "cpu":
+            return None
+        try:
+            configuration = json.loads((find_model_folder(self.model) / "config.json").read_bytes())
+            layers, width, inner = (int(configuration[name]) for name in TRANSFORMER_SIZES)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return ModelSize(layers * (4 * width**2 + 2 * width * inner), width)
 
     def load(self) -> Any:
         """Return the SentenceTransformer, which is loaded unless this process has it already.
@@ -297,6 +313,8 @@ def resolve_device(device: str) -> str:
 
 def find_devices() -> list[str]:
     """Return the devices that torch can use, the best first."""
+    if metadata.version("torch").endswith("+cpu"):
+        return ["cpu"]  # importing torch takes seconds
     import torch
 
     gpus = [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from robusttc.encoders import Encoder, FrozenInputs, load_encoder
 from robusttc.fewshot.metric import Floats, Metric, softmax_rows
 from robusttc.fewshot.settings import FewShotSettings, Strategy, settings_from
-from robusttc.models import ScopeModel, arrays_under, multiply_rows
+from robusttc.files import encode_json
+from robusttc.models import ScopeModel, multiply_rows, split_arrays
 
 __all__ = [
     "ClusterSummary",
@@ -113,33 +114,20 @@ def mix(tables: Sequence[Doubles], shares: Sequence[float]) -> Doubles:
     return np.asarray(total / total.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-def describe_component(component: Component, names: Mapping[int, str]) -> tuple[dict[str, Any], Arrays]:
-    """Return a component as values and arrays; metrics that have a name (by `id`) are not copied."""
-    known = [names.get(id(metric)) for metric in component.metrics]
-    values: dict[str, Any] = {"metrics": known}
-    arrays: Arrays = {}
-    if None in known:
-        values["own"], own = component.metrics[0].describe()
-        arrays = {f"own/{name}": array for name, array in own.items()}
-    if isinstance(component, MatchingComponent):
-        values |= {"n_labels": component.n_labels}
-        return values, arrays | {"support": component.support, "codes": component.codes}
-    return values | {"unit": component.unit}, arrays | {"weight": component.weight, "bias": component.bias}
+def describe_component(component: Component, names: Mapping[int, str]) -> dict[str, Any]:
+    """Return what a component is rebuilt from; metrics that have a name (by `id`) are not copied."""
+    metrics = [names.get(id(metric)) or metric.describe() for metric in component.metrics]
+    fields = {one.name: getattr(component, one.name) for one in dataclasses.fields(component)}
+    return {**fields, "metrics": metrics}
 
 
-def component_from(
-    values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metrics: Mapping[str, Metric]
-) -> Component:
+def component_from(content: Mapping[str, Any], metrics: Mapping[str, Metric]) -> Component:
     """Rebuild a component from what `describe_component` returned."""
     found = tuple(
-        Metric.from_description(values["own"], arrays_under(arrays, "own/"))
-        if name is None
-        else metrics[name]
-        for name in values["metrics"]
+        metrics[one] if isinstance(one, str) else Metric.from_description(one) for one in content["metrics"]
     )
-    if "support" in arrays:
-        return MatchingComponent(found, arrays["support"], arrays["codes"], int(values["n_labels"]))
-    return LinearComponent(found, bool(values["unit"]), arrays["weight"], arrays["bias"])
+    fields: dict[str, Any] = {**content, "metrics": found}
+    return MatchingComponent(**fields) if "support" in fields else LinearComponent(**fields)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,73 +194,54 @@ class FittedMetrics:
 
     def only(self, metrics: Iterable[str], pools: Iterable[str]) -> FittedMetrics:
         """Return the same with some metrics and pooled classifiers only, to predict and not to adapt."""
-        kept = {name: Metric(self.metrics[name].layer) for name in metrics if name in self.metrics}
+        kept = {
+            name: dataclasses.replace(self.metrics[name], name_map=None)
+            for name in metrics
+            if name in self.metrics
+        }
         kept_pools = {name: self.pools[name] for name in pools if name in self.pools}
         return dataclasses.replace(self, metrics=kept, pools=kept_pools, summaries={})
 
     def complete(self, reader: Encoder, scope: ScopeModel | None) -> FittedMetrics:
         """Return the same with what adapted tasks need besides, and a fingerprint."""
         digest = hashlib.sha256()
-        for name, array in sorted(self.describe()[1].items()):
-            digest.update(name.encode())
+        values, arrays = split_arrays(self.describe())
+        digest.update(encode_json(values).encode())
+        for array in arrays.values():
             digest.update(np.ascontiguousarray(array).tobytes())
         return dataclasses.replace(self, reader=reader, scope=scope, fingerprint=digest.hexdigest())
 
-    def describe(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the settings and arrays that it is rebuilt from."""
-        values: dict[str, Any] = {
+    def describe(self) -> dict[str, Any]:
+        """Return what it is rebuilt from: values for JSON, and arrays."""
+        return {
             "strategy": self.strategy,
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
             "threshold": self.threshold,
-            "shared_labels": None if self.shared_labels is None else list(self.shared_labels),
-            "metrics": {},
-            "pools": {},
-            "summaries": list(self.summaries),
+            "shared_labels": self.shared_labels,
+            "metrics": {name: metric.describe() for name, metric in self.metrics.items()},
+            "pools": {name: describe_component(pool, {}) for name, pool in self.pools.items()},
+            "summaries": {str(number): [one.names, one.texts] for number, one in self.summaries.items()},
+            "scope": None if self.scope is None else self.scope.arrays(),
+            "reader": None if self.reader is None else self.reader.describe(),
             "fingerprint": self.fingerprint,
         }
-        arrays: Arrays = {}
-        for name, metric in self.metrics.items():
-            values["metrics"][name], own = metric.describe()
-            arrays |= {f"metric/{name}/{key}": array for key, array in own.items()}
-        for name, pool in self.pools.items():
-            values["pools"][name], own = describe_component(pool, {})
-            arrays |= {f"pool/{name}/{key}": array for key, array in own.items()}
-        for number, one in self.summaries.items():
-            arrays |= {f"summary/{number}/names": one.names, f"summary/{number}/texts": one.texts}
-        if self.scope is not None:
-            arrays |= {f"scope/{name}": array for name, array in self.scope.arrays().items()}
-        if self.reader is not None:
-            values["reader"], own = self.reader.describe()
-            arrays |= {f"reader/{name}": array for name, array in own.items()}
-        return values, arrays
 
     @classmethod
-    def from_description(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, device: str
-    ) -> FittedMetrics:
+    def from_description(cls, content: Mapping[str, Any], *, device: str) -> FittedMetrics:
         """Rebuild it from what `describe` returned."""
-        labels, scope = values["shared_labels"], arrays_under(arrays, "scope/")
-        pools = {
-            name: component_from(one, arrays_under(arrays, f"pool/{name}/"), {})
-            for name, one in values["pools"].items()
-        }
+        labels, scope = content["shared_labels"], content["scope"]
+        pools = {name: component_from(one, {}) for name, one in content["pools"].items()}
         return cls(
-            values["strategy"],
-            settings_from(values["settings"]),
-            int(values["seed"]),
-            values["threshold"],
-            {
-                name: Metric.from_description(one, arrays_under(arrays, f"metric/{name}/"))
-                for name, one in values["metrics"].items()
-            },
+            content["strategy"],
+            settings_from(content["settings"]),
+            int(content["seed"]),
+            content["threshold"],
+            {name: Metric.from_description(one) for name, one in content["metrics"].items()},
             {name: pool for name, pool in pools.items() if isinstance(pool, LinearComponent)},
-            {
-                int(number): ClusterSummary(**arrays_under(arrays, f"summary/{number}/"))
-                for number in values["summaries"]
-            },
+            {int(number): ClusterSummary(*one) for number, one in content["summaries"].items()},
             None if labels is None else tuple(labels),
-            load_encoder(values["reader"], arrays_under(arrays, "reader/"), device=device),
-            ScopeModel.from_arrays(scope) if scope else None,
-            values["fingerprint"],
+            load_encoder(*content["reader"], device=device),
+            None if scope is None else ScopeModel.from_arrays(scope),
+            content["fingerprint"],
         )

@@ -63,14 +63,18 @@ from robusttc.models import (
     TrustReport,
     Verdict,
     carries_words,
+    describe_parameters,
     find_temperature,
     fine_tune_on_tasks,
     fit_scope,
+    join_arrays,
     label_words,
     measure_trust,
     name_as_text,
     read_model_folder,
+    rebuild_parameters,
     rebuilding,
+    split_arrays,
     write_model_folder,
 )
 from robusttc.params import Boolean, Choice, Constraint, Integer, Nothing, Number, check_params
@@ -79,7 +83,7 @@ from robusttc.random import RandomState, run_seed
 
 __all__ = ["ClusterFewShot"]
 
-KIND, VERSION = "few-shot", 2
+KIND, VERSION = "few-shot", 3
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "strategy": (Choice("blend", "paper"),),
     "cluster_models": (Choice("auto", "always", "never"),),
@@ -410,7 +414,9 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         StoreError
             If it is damaged, or of another learner.
         """
-        return FewShotModel.from_description(values, arrays, self._fitted())
+        metrics = self._fitted()
+        with rebuilding(f"few-shot model of {values.get('name')}", todo="adapt to the task again"):
+            return FewShotModel.from_description(join_arrays(values, arrays), metrics)
 
     def trust_report(self) -> TrustReport:
         """Return how far probabilities can be trusted, by held-out source tasks."""
@@ -440,28 +446,19 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write what was learned from the sources to a folder; see `load`."""
-        metrics, arrays = self._fitted().describe()
-        values = {
-            "parameters": self._saved_parameters(),
-            "metrics": metrics,
-            "clusters": [[number, list(names)] for number, names in self.clusters_.items()],
-            "source_names": list(self.source_names_),
+        content = {
+            "metrics": self._fitted().describe(),
+            "parameters": describe_parameters(self, self.seed_),
+            "clusters": list(self.clusters_.items()),
+            "source_names": self.source_names_,
+            "means": self.label_means_.means,
+            "n_labels": self.label_means_.n_labels,
             "temperature": self.temperature_,
             "verdict": None if self.verdict_ is None else self.verdict_.to_dict(),
             "trust": self.trust_.to_dict(),
         }
-        arrays |= {"means": self.label_means_.means, "n_labels": self.label_means_.n_labels}
+        values, arrays = split_arrays(content)
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """Return the parameters as JSON has them; an encoder that is an object is that of the file."""
-        found: dict[str, Any] = self.get_params(deep=False)
-        for name in ("vectors", "model"):
-            found[name] = None if found[name] is None else str(found[name])
-        found["encoder"] = self.encoder if isinstance(self.encoder, str) else None
-        found["random_state"] = self.seed_
-        found["settings"] = None if self.settings is None else dataclasses.asdict(self.settings)
-        return found
 
     @classmethod
     def load(cls, folder: str | PathLike[str], *, device: str = "cpu") -> ClusterFewShot:
@@ -472,30 +469,28 @@ class ClusterFewShot(BaseEstimator):  # type: ignore[misc]
         StoreError
             If something is missing, damaged, or from a later version.
         """
-        values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
+        content = join_arrays(*read_model_folder(folder, kind=KIND, version=VERSION))
         with rebuilding(folder, todo="train it again"):
-            return cls._from_file(values, arrays, device)
+            return cls._from_content(content, device)
 
     @classmethod
-    def _from_file(cls, values: dict[str, Any], arrays: dict[str, Any], device: str) -> ClusterFewShot:
+    def _from_content(cls, content: Mapping[str, Any], device: str) -> ClusterFewShot:
         """Rebuild an estimator from its file."""
-        metrics = FittedMetrics.from_description(values["metrics"], arrays, device=device)
-        parameters, reader = {**values["parameters"], "device": device}, metrics.reader
-        if parameters["encoder"] is None:
-            is_pair = parameters["tune"] is not None and isinstance(reader, PairedEncoder)
-            parameters["encoder"] = reader.first if is_pair else reader  # type: ignore[union-attr]
-        if parameters["settings"] is not None:
-            parameters["settings"] = settings_from(parameters["settings"])
+        metrics = FittedMetrics.from_description(content["metrics"], device=device)
+        reader = metrics.reader
+        parameters = rebuild_parameters(
+            content["parameters"], reader=reader, device=device, settings=settings_from
+        )
         loaded = cls(**parameters)
         loaded.settings_, loaded.seed_ = metrics.settings, metrics.seed
         loaded.encoder_ = reader  # type: ignore[assignment]
-        loaded.clusters_ = {int(number): tuple(names) for number, names in values["clusters"]}
-        loaded.temperature_ = float(values["temperature"])
-        verdict = values["verdict"]
+        loaded.clusters_ = {int(number): tuple(names) for number, names in content["clusters"]}
+        loaded.temperature_ = float(content["temperature"])
+        verdict = content["verdict"]
         loaded.verdict_ = None if verdict is None else Verdict.from_dict(verdict)
-        loaded.trust_ = TrustReport.from_dict(values["trust"])
-        names = tuple(values["source_names"])
-        loaded.label_means_ = LabelMeans(names, arrays["n_labels"], arrays["means"])
+        loaded.trust_ = TrustReport.from_dict(content["trust"])
+        names = tuple(content["source_names"])
+        loaded.label_means_ = LabelMeans(names, content["n_labels"], content["means"])
         loaded._keep(metrics)
         return loaded
 

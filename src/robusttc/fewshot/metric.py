@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.encoders import DenseInputs, FrozenInputs
-from robusttc.errors import DataError, RobustTCError, StoreError, UsageError, quote
+from robusttc.errors import DataError, UsageError, quote
 from robusttc.fewshot.protocol import EXTRA_ROWS, pick_rows
 from robusttc.fewshot.settings import FewShotSettings, MetricSettings
 from robusttc.models import (
@@ -33,7 +33,6 @@ from robusttc.models import (
     DenseLayer,
     Layer,
     TrainingSettings,
-    arrays_under,
     layer_from_parameters,
     new_layer,
 )
@@ -387,31 +386,22 @@ class Metric:
             vectors if self.name_map is None else vectors + vectors @ self.name_map, self.split
         )
 
-    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the settings and arrays that it is rebuilt from."""
-        layer, arrays = None, {} if self.name_map is None else {"name_map": self.name_map}
+    def describe(self) -> dict[str, Any]:
+        """Return what it is rebuilt from: values for JSON, and arrays."""
+        layer = None
         if self.layer is not None:
-            layer = {"activation": self.layer.activation if isinstance(self.layer, DenseLayer) else "relu"}
-            arrays |= {f"layer/{name}": array for name, array in self.layer.parameters().items()}
-        return {"layer": layer, "split": self.split}, arrays
+            activation = self.layer.activation if isinstance(self.layer, DenseLayer) else "relu"
+            layer = {"activation": activation, "parameters": self.layer.parameters()}
+        return {"layer": layer, "name_map": self.name_map, "split": self.split}
 
     @classmethod
-    def from_description(cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Metric:
-        """Rebuild it from what `describe` returned.
-
-        Raises
-        ------
-        StoreError
-            If it is damaged.
-        """
-        layer, name_map = None, arrays.get("name_map")
-        if values["layer"] is not None:
-            try:
-                settings = TrainingSettings(**values["layer"])
-                layer = layer_from_parameters(arrays_under(arrays, "layer/"), settings=settings)
-            except (RobustTCError, TypeError) as error:
-                raise StoreError("a saved metric is damaged", got=str(error)) from error
-        return cls(layer, name_map, int(values["split"]))
+    def from_description(cls, content: Mapping[str, Any]) -> Metric:
+        """Rebuild it from what `describe` returned."""
+        layer, described = None, content["layer"]
+        if described is not None:
+            settings = TrainingSettings(activation=described["activation"])
+            layer = layer_from_parameters(described["parameters"], settings=settings)
+        return cls(layer, content["name_map"], int(content["split"]))
 
 
 def unit_halves(matrix: Floats, split: int) -> Floats:

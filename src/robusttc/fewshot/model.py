@@ -12,23 +12,27 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from robusttc.encoders import FrozenInputs
-from robusttc.errors import RobustTCError, StoreError, UsageError, quote
+from robusttc.errors import StoreError, UsageError, quote
 from robusttc.fewshot.adaptation import Adapted
-from robusttc.fewshot.components import Arrays, FittedMetrics, component_from, describe_component
+from robusttc.fewshot.components import FittedMetrics, component_from, describe_component
 from robusttc.fewshot.metric import Floats, Metric, SourceRows, sum_rows, unit_rows
 from robusttc.models import (
+    REJECTED,
+    ScopeModel,
     apply_temperature,
-    arrays_under,
     check_threshold,
+    join_arrays,
     multiply_rows,
     pick_labels,
     read_model_folder,
+    rebuilding,
+    split_arrays,
     write_model_folder,
 )
 
 __all__ = ["Examples", "FewShotModel", "LabelMeans", "NearestExample"]
 
-KIND, VERSION = "few-shot task", 2
+KIND, VERSION = "few-shot task", 3
 N_NEAREST = 5
 
 
@@ -208,13 +212,24 @@ class FewShotModel:
 
     def score_scope(self, inputs: FrozenInputs) -> NDArray[np.float64]:
         """Return what `scope_score` does, for texts that were read."""
+        return self._find_scope().score(self.examples_.vectors.astype(np.float32), self._directions(inputs))
+
+    def scope_threshold(self, *, rejects: float = REJECTED) -> float:
+        """Return the `scope_score` above which such a share of the task's own new texts is expected.
+
+        The share is that of held-out source tasks, whose support sets have a row a label and twenty more.
+        """
+        with threadpool_limits(1):
+            return self._find_scope().threshold(self.examples_.vectors.astype(np.float32), rejects=rejects)
+
+    def _find_scope(self) -> ScopeModel:
         if self.scope_ is None:
             raise UsageError(
                 "there is no out-of-scope score",
                 expected="at least six source tasks to learn it from",
                 todo="fit on more tasks with two labels of at least two rows each",
             )
-        return self.scope_.score(self.examples_.vectors.astype(np.float32), self._directions(inputs))
+        return self.scope_
 
     def predict_with_scope(self, texts: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return what `predict_proba` and `scope_score` return, None for the latter where it is not known.
@@ -255,79 +270,70 @@ class FewShotModel:
             raise UsageError("texts cannot be compared with examples", expected="a metric of all sources")
         return self.metrics_.reference.directions(inputs)
 
-    def describe(self) -> tuple[dict[str, Any], Arrays]:
+    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return what is the task's own as values for JSON and arrays; see `ClusterFewShot.restore`."""
+        return split_arrays(self._content())
+
+    def _content(self) -> dict[str, Any]:
         names = {id(metric): name for name, metric in self.metrics_.metrics.items()}
         pools = {id(pool): name for name, pool in self.metrics_.pools.items()}
-        arrays: Arrays = {"codes": self.examples_.codes, "vectors": self.examples_.vectors}
-        components: list[Any] = []
-        for place, component in enumerate(self.adapted_.components):
-            if id(component) in pools:
-                components.append(pools[id(component)])
-                continue
-            described, own = describe_component(component, names)
-            components.append(described)
-            arrays |= {f"component {place}/{name}": array for name, array in own.items()}
+        adapted = self.adapted_
         return {
             "learner": self.metrics_.fingerprint,
             "name": self.name,
-            "label_names": list(self.label_names),
-            "texts": list(self.examples_.texts),
-            "weights": [[number, weight] for number, weight in self.weights_.items()],
+            "label_names": self.label_names,
+            "texts": self.examples_.texts,
+            "codes": self.examples_.codes,
+            "vectors": self.examples_.vectors,
+            "weights": list(self.weights_.items()),
             "support_accuracy": to_json(self.support_accuracy_),
-            "best_accuracy": to_json(self.adapted_.best_accuracy),
+            "best_accuracy": to_json(adapted.best_accuracy),
             "out_of_cluster": self.out_of_cluster_,
-            "nearest_tasks": [list(pair) for pair in self.nearest_tasks_],
+            "nearest_tasks": self.nearest_tasks_,
             "temperature": self.temperature_,
-            "shares": list(self.adapted_.shares),
-            "components": components,
-        }, arrays
+            "shares": adapted.shares,
+            "components": [
+                pools.get(id(component)) or describe_component(component, names)
+                for component in adapted.components
+            ],
+        }
 
     @classmethod
-    def from_description(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metrics: FittedMetrics
-    ) -> FewShotModel:
-        """Rebuild a model from what `describe` returned.
+    def from_description(cls, content: Mapping[str, Any], metrics: FittedMetrics) -> FewShotModel:
+        """Rebuild a model from what `describe` returned, its arrays in their places.
 
         Raises
         ------
         StoreError
-            If it is damaged, or of another learner.
+            If it is of another learner.
         """
-        try:
-            if values["learner"] != metrics.fingerprint:
-                raise StoreError(
-                    "the few-shot model belongs to another learner",
-                    where=f"task {quote(values['name'])}",
-                    todo="adapt to the task again",
-                )
-            components = tuple(
-                metrics.pools[one]
-                if isinstance(one, str)
-                else component_from(one, arrays_under(arrays, f"component {place}/"), metrics.metrics)
-                for place, one in enumerate(values["components"])
+        if content["learner"] != metrics.fingerprint:
+            raise StoreError(
+                "the few-shot model belongs to another learner",
+                where=f"task {quote(content['name'])}",
+                todo="adapt to the task again",
             )
-            adapted = Adapted(
-                components,
-                tuple(float(share) for share in values["shares"]),
-                {int(number): float(weight) for number, weight in values["weights"]},
-                from_json(values["support_accuracy"]),
-                from_json(values["best_accuracy"]),
-                bool(values["out_of_cluster"]),
-            )
-            return cls(
-                values["name"],
-                tuple(values["label_names"]),
-                adapted,
-                metrics=metrics,
-                examples=Examples(tuple(values["texts"]), arrays["codes"], arrays["vectors"]),
-                temperature=float(values["temperature"]),
-                nearest_tasks=tuple((str(name), float(value)) for name, value in values["nearest_tasks"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, RobustTCError):
-                raise
-            raise StoreError("the few-shot model is damaged", got=quote(error)) from error
+        components = tuple(
+            metrics.pools[one] if isinstance(one, str) else component_from(one, metrics.metrics)
+            for one in content["components"]
+        )
+        adapted = Adapted(
+            components,
+            tuple(float(share) for share in content["shares"]),
+            {int(number): float(weight) for number, weight in content["weights"]},
+            from_json(content["support_accuracy"]),
+            from_json(content["best_accuracy"]),
+            bool(content["out_of_cluster"]),
+        )
+        return cls(
+            content["name"],
+            tuple(content["label_names"]),
+            adapted,
+            metrics=metrics,
+            examples=Examples(tuple(content["texts"]), content["codes"], content["vectors"]),
+            temperature=float(content["temperature"]),
+            nearest_tasks=tuple((str(name), float(value)) for name, value in content["nearest_tasks"]),
+        )
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the model to a folder, with the metrics that it uses; see `load`.
@@ -339,13 +345,16 @@ class FewShotModel:
         StoreError
             If the disk does not take it.
         """
-        own, arrays = self.describe()
-        used = {name for one in own["components"] if isinstance(one, dict) for name in one["metrics"] if name}
+        used = {id(metric) for one in self.adapted_.components for metric in one.metrics}
+        metrics = {name for name, metric in self.metrics_.metrics.items() if id(metric) in used}
         reference = "shared" if "shared" in self.metrics_.metrics else "vectors"
-        pools = {one for one in own["components"] if isinstance(one, str)}
-        learned, more = self.metrics_.only(sorted(used | {reference}), sorted(pools)).describe()
-        arrays |= {f"learner/{name}": array for name, array in more.items()}
-        values = {"model": own, "learner": learned}
+        pools = {id(one) for one in self.adapted_.components}
+        learner = self.metrics_.only(
+            sorted(metrics | {reference}),
+            sorted(name for name, pool in self.metrics_.pools.items() if id(pool) in pools),
+        )
+        content = {"model": self._content(), "learner": learner.describe()}
+        values, arrays = split_arrays(content)
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
     @classmethod
@@ -357,15 +366,10 @@ class FewShotModel:
         StoreError
             If something is missing, damaged, or from a later version.
         """
-        values, arrays = read_model_folder(folder, kind=KIND, version=VERSION)
-        try:
-            learned = arrays_under(arrays, "learner/")
-            metrics = FittedMetrics.from_description(values["learner"], learned, device=device)
-            return cls.from_description(values["model"], arrays, metrics)
-        except (KeyError, TypeError, ValueError, AttributeError, RobustTCError) as error:
-            raise StoreError(
-                "the saved few-shot model is damaged", where=quote(str(folder)), got=quote(str(error))
-            ) from error
+        content = join_arrays(*read_model_folder(folder, kind=KIND, version=VERSION))
+        with rebuilding(folder, todo="adapt to the task again"):
+            metrics = FittedMetrics.from_description(content["learner"], device=device)
+            return cls.from_description(content["model"], metrics)
 
     def __repr__(self) -> str:
         return f"FewShotModel({self.name!r}, {len(self.label_names):,} labels)"

@@ -35,10 +35,12 @@ from robusttc.models import (
     check_clusters,
     cluster_members,
     fit_softmax,
+    join_arrays,
     label_words,
     name_tasks,
     refit_splits,
     require_result,
+    split_arrays,
     train_model,
     warn_about_tasks,
 )
@@ -244,9 +246,9 @@ def train_all(jobs: TrainingJobs, inputs: TrainingInputs, requests: Iterable[Req
         if result is None:
             lost += request.names
         elif request.kind != "pool":
-            trained[request] = Metric.from_description(result.values, result.arrays)
+            trained[request] = Metric.from_description(join_arrays(result.values, result.arrays))
         elif result.values:
-            pool = component_from(result.values, result.arrays, {})
+            pool = component_from(join_arrays(result.values, result.arrays), {})
             trained[request] = pool if isinstance(pool, LinearComponent) else None
     warn_about_tasks("metrics or pooled classifiers of some clusters could not be trained", lost)
     return trained
@@ -271,7 +273,8 @@ def train_one_metric(inputs: TrainingInputs, request: Request) -> Result:
     ]
     # Names are few in a cluster: how texts differ from names is learned from all sources.
     sources = list(rows.values())
-    return Result(*make_metric(layers, inputs.inputs, sources, inputs.settings, inputs.split).describe())
+    metric = make_metric(layers, inputs.inputs, sources, inputs.settings, inputs.split)
+    return Result(*split_arrays(metric.describe()))
 
 
 def train_pool(inputs: TrainingInputs, request: Request) -> Result:
@@ -279,7 +282,7 @@ def train_pool(inputs: TrainingInputs, request: Request) -> Result:
     sources = [inputs.splits[request.split][name] for name in request.names]
     n_labels = len(inputs.shared_labels or ())
     pool = train_pooled(inputs.inputs, sources, n_labels=n_labels, settings=inputs.settings, seed=inputs.seed)
-    return Result({}) if pool is None else Result(*describe_component(pool, {}))
+    return Result({}) if pool is None else Result(*split_arrays(describe_component(pool, {})))
 
 
 def train_pooled(

@@ -223,7 +223,8 @@ class TrustReport:
     The expected calibration error is that without and with temperature scaling. For the second, the
     temperature is that of the other half of the tasks of a group: the one that serves has seen all of them.
     So are the coefficients behind `scope_auroc`: how well the out-of-scope score separates texts of other
-    clusters from the task's own, mean over tasks.
+    clusters from the task's own, mean over tasks; and those behind `scope_rejected`: which share of the
+    task's own texts is above the threshold that promises 5 %.
     """
 
     n_rows: int  # held-out rows it is based on; without any, the rest is empty
@@ -232,6 +233,7 @@ class TrustReport:
     error_after: float | None
     coverage: tuple[Coverage, ...]  # for thresholds of `abstain_below`
     scope_auroc: Estimate | None  # None where it could not be measured
+    scope_rejected: Estimate | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as values for JSON."""
@@ -239,19 +241,20 @@ class TrustReport:
             **asdict(self),
             "coverage": [one.to_dict() for one in self.coverage],
             "scope_auroc": None if self.scope_auroc is None else self.scope_auroc.to_dict(),
+            "scope_rejected": None if self.scope_rejected is None else self.scope_rejected.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrustReport:
         """Rebuild it from what `to_dict` returned."""
-        found = values["scope_auroc"]
+        scope = [values["scope_auroc"], values["scope_rejected"]]
         return cls(
             values["n_rows"],
             values["n_tasks"],
             values["error_before"],
             values["error_after"],
             tuple(Coverage.from_dict(one) for one in values["coverage"]),
-            None if found is None else Estimate.from_dict(found),
+            *(None if found is None else Estimate.from_dict(found) for found in scope),
         )
 
 
@@ -270,8 +273,7 @@ def measure_trust(
     >>> report.n_rows, report.n_tasks, round(report.error_before, 3), round(report.error_after, 3)
     (80, 2, 0.4, 0.0)
     """
-    areas = measure_scope(examples)
-    scope_auroc = mean_interval(areas) if areas else None
+    scope = [mean_interval(values) if values else None for values in measure_scope(examples)]
     before, after, right = [], [], []
     in_groups: dict[int, list[HeldOut]] = {}
     for one, group in zip(rows, groups or [0] * len(rows), strict=True):
@@ -285,7 +287,7 @@ def measure_trust(
             before.append(np.minimum(table.max(axis=1), 1.0))
             after.append(np.minimum(scaled.max(axis=1), 1.0))
     if not right:
-        return TrustReport(0, 0, None, None, (), scope_auroc)
+        return TrustReport(0, 0, None, None, (), *scope)
     hits, confidence = np.concatenate(right), np.concatenate(after)
     return TrustReport(
         len(hits),
@@ -293,5 +295,5 @@ def measure_trust(
         expected_calibration_error(np.concatenate(before), hits),
         expected_calibration_error(confidence, hits),
         coverage_at(confidence, hits, THRESHOLDS),
-        scope_auroc,
+        *scope,
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
+LARGEST_ROUNDING = 5e-4  # of half precision, to the largest weight
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
@@ -60,6 +61,24 @@ def multiply_rows(matrix: Floats, weight: Floats) -> Floats:
         multiply_fours(last, weight, product)
         result[n_whole:] = product[: n_rows - n_whole]
     return result
+
+
+def to_half(weight: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return weights in half precision, which models of many tasks are kept in, if rounding changes little.
+
+    Weights of features that are very large or very small stay as they are.
+
+    Examples
+    --------
+    >>> to_half(np.array([0.1, -3.0], np.float32)).dtype, to_half(np.array([1e7, 3.0], np.float32)).dtype
+    (dtype('float16'), dtype('float32'))
+    """
+    if weight.dtype == np.float16:
+        return weight
+    with np.errstate(over="ignore"):
+        half = weight.astype(np.float16)
+    error = np.abs(half.astype(np.float32) - weight).max(initial=0.0)
+    return half if error <= LARGEST_ROUNDING * np.abs(weight).max(initial=0.0) else weight
 
 
 @compiled

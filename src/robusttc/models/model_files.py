@@ -11,16 +11,20 @@ Nothing in them is ever run, and no path in them is followed: the names of the f
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
+from robusttc.encoders import PairedEncoder
 from robusttc.errors import RobustTCError, StoreError, UsageError, quote
 from robusttc.files import InvalidJSONError, decode_json, encode_json, find_folder, write_folder
 
@@ -36,6 +40,9 @@ TODO_AGAIN = "save the model again, or bring the folder back from a copy"
 
 WHOLE_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = ("bool", *WHOLE_NUMBERS, "float16", "float32", "float64")
+# By their names in safetensors: I64, U8, F16, BOOL.
+TYPES = {np.dtype(name).kind.upper() + str(8 * np.dtype(name).itemsize): name for name in DTYPES[1:]}
+TYPES["BOOL"] = "bool"
 
 
 def write_model_folder(
@@ -159,28 +166,52 @@ def identity_of(folder: Path) -> tuple[int, int, int] | None:
 
 def read_standing(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read and check a model folder once."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     if not folder.is_dir():
         raise StoreError("there is no such model folder", where=repr(str(folder)))
     manifest = check_manifest(folder / MANIFEST, kind, version)
-    contents: dict[str, bytes] = {}
-    for name, limit in ((SETTINGS, MAX_SETTINGS_BYTES), (ARRAYS, None)):
-        content = read_regular(folder / name, limit, size=manifest["files"][name]["bytes"])
-        if hashlib.sha256(content).hexdigest() != manifest["files"][name]["sha256"]:
+    listed = manifest["files"]
+    content = read_regular(folder / SETTINGS, MAX_SETTINGS_BYTES, size=listed[SETTINGS]["bytes"])
+    mapped = map_regular(folder / ARRAYS, size=listed[ARRAYS]["bytes"])
+    for name, found_bytes in ((SETTINGS, content), (ARRAYS, mapped)):
+        if hashlib.sha256(found_bytes).hexdigest() != listed[name]["sha256"]:
             raise_damaged(folder / name, "its SHA-256 is not that of the manifest")
-        contents[name] = content
-    settings = parse_json(contents[SETTINGS], folder / SETTINGS)
-    try:
-        # Copies: those of safetensors are read-only, which compiled loops take for another type.
-        arrays = {name: np.array(array) for name, array in load(contents[ARRAYS]).items()}
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise_damaged(folder / ARRAYS, str(error))
+    settings = parse_json(content, folder / SETTINGS)
+    arrays = view_arrays(mapped, folder / ARRAYS)
     found = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
     if found != manifest["arrays"]:
         raise_damaged(folder / ARRAYS, "its arrays are not those of the manifest")
     return settings, arrays
+
+
+def map_regular(path: Path, *, size: int) -> mmap.mmap:
+    """Map a file that `open_regular` opens."""
+    with open_regular(path, None, size=size) as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise_damaged(path, str(error))
+
+
+def view_arrays(mapped: mmap.mmap, path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a mapped safetensors file.
+
+    Those in half precision belong to single tasks, of which there may be thousands: they stay on disk until
+    they are used. Others are copied: compiled loops take read-only arrays for another type.
+    """
+    start = 8 + int.from_bytes(mapped[:8], "little")
+    header = parse_json(mapped[8:start], path)
+    arrays = {}
+    try:
+        for name, entry in header.items():
+            first, last = entry["data_offsets"]
+            dtype = np.dtype(TYPES[entry["dtype"]])
+            count = (last - first) // dtype.itemsize
+            view = np.frombuffer(mapped, dtype, count, start + first) if count else np.zeros(0, dtype)
+            array = view.reshape(entry["shape"])
+            arrays[name] = array if dtype == np.float16 else array.copy()
+    except (ValueError, KeyError, TypeError) as error:
+        raise_damaged(path, str(error))
+    return arrays
 
 
 def check_manifest(path: Path, kind: str, version: int) -> dict[str, Any]:
@@ -224,7 +255,14 @@ def check_manifest(path: Path, kind: str, version: int) -> dict[str, Any]:
 
 
 def read_regular(path: Path, limit: int | None, *, size: int | None = None) -> bytes:
-    """Read a plain file, or the one that a link leads to; refuse a large one or one of another size."""
+    """Read a file that `open_regular` opens."""
+    with open_regular(path, limit, size=size) as file:
+        return file.read()
+
+
+@contextmanager
+def open_regular(path: Path, limit: int | None, *, size: int | None = None) -> Iterator[BinaryIO]:
+    """Open a plain file, or the one that a link leads to; refuse one too large or of another size."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -233,7 +271,8 @@ def read_regular(path: Path, limit: int | None, *, size: int | None = None) -> b
             raise_damaged(path, f"{found.st_size:,} bytes where {size:,} were written")
         if limit is not None and found.st_size > limit:
             raise_damaged(path, f"{found.st_size:,} bytes, where {limit:,} is the most")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            yield file
     except FileNotFoundError:
         raise StoreError("a file of the model is missing", where=repr(str(path)), todo=TODO_AGAIN) from None
     except StoreError:
@@ -295,9 +334,32 @@ def join_arrays(values: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     return {key: join_arrays(one, arrays) for key, one in values.items()}
 
 
-def arrays_under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+def describe_parameters(estimator: BaseEstimator, seed: int) -> dict[str, Any]:
+    """Return the parameters of a fitted learner as JSON has them; an encoder that is an object is None."""
+    found: dict[str, Any] = estimator.get_params(deep=False)
+    for name in ("vectors", "model"):
+        found[name] = None if found[name] is None else str(found[name])
+    found["encoder"] = found["encoder"] if isinstance(found["encoder"], str) else None
+    found["random_state"] = seed
+    found["settings"] = None if found["settings"] is None else asdict(found["settings"])
+    return found
+
+
+def rebuild_parameters(
+    values: Mapping[str, Any], *, reader: Any, device: str, settings: Callable[[Mapping[str, Any]], Any]
+) -> dict[str, Any]:
+    """Return the parameters that `describe_parameters` described.
+
+    `reader` is the encoder of the file, which takes the place of an object; `settings` rebuilds settings.
+    """
+    found = {**values, "device": device}
+    if found["encoder"] is None:
+        # A fine-tuned encoder stands second in a pair.
+        is_pair = found["tune"] is not None and isinstance(reader, PairedEncoder)
+        found["encoder"] = reader.first if is_pair else reader
+    if found["settings"] is not None:
+        found["settings"] = settings(found["settings"])
+    return found
 
 
 @contextmanager

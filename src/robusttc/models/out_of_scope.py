@@ -5,6 +5,11 @@ of the task. Its two coefficients are the same for all tasks, learned where text
 what does not belong; a task brings only its own training representations, so a few-shot task can be scored
 as soon as it has examples.
 
+`ScopeModel.threshold` turns a promised share of a task's own texts into a score. How near texts of a task are
+to its examples differs from task to task, and is known by the examples themselves, each left out: how many
+of their standard deviations a new text is farther away, is alike for all tasks, and its quantiles are those
+of held-out texts.
+
 On real bots one neighbour, label means, the Mahalanobis distance, the energy of the logits, the confidence
 of the classifier, and all of them together were no better by more than a fifth of a point of AUROC.
 """
@@ -19,12 +24,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from robusttc.errors import DataError, StoreError, UsageError
 from robusttc.models.layers import multiply_rows
+from robusttc.params import Number, check_param
 
 Floats = NDArray[np.floating]
 
 N_NEIGHBOURS = 3
 # On a feature of unit variance: it keeps the slope finite where the two classes are separable.
 PENALTY = 1e-3
+# The share of its own texts that a task rejects if nothing else is asked for.
+REJECTED = 0.05
+# The levels whose quantiles are kept.
+LEVELS = np.linspace(0.0, 1.0, 201)
+# The least standard deviation of cosines: a handful of examples can be equally near by chance.
+LEAST_SPREAD = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +62,7 @@ class ScopeModel:
 
     slope: float
     intercept: float
+    distances: tuple[float, ...] = ()  # the quantiles of `LEVELS`, of a task's own texts from its examples
 
     def score(self, reference: Floats, representation: Floats) -> NDArray[np.float64]:
         """Return for each text how likely it is to belong to none of the task's labels, from 0 to 1.
@@ -60,23 +73,37 @@ class ScopeModel:
 
         return np.asarray(expit(self.slope * nearest_cosines(reference, representation) + self.intercept))
 
+    def threshold(self, reference: Floats, *, rejects: float = REJECTED) -> float:
+        """Return the score above which so large a share of the task's own new texts is expected."""
+        from scipy.special import expit
+
+        check_param("rejects", rejects, Number(0, 1))
+        mean, spread = describe_cosines(reference)
+        cosine = mean - spread * float(np.interp(1 - rejects, LEVELS, self.distances))
+        return float(expit(self.slope * cosine + self.intercept))
+
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return it as arrays, for a model folder."""
-        return {"slope": np.array([self.slope]), "intercept": np.array([self.intercept])}
+        return {
+            "slope": np.array([self.slope]),
+            "intercept": np.array([self.intercept]),
+            "distances": np.array(self.distances),
+        }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.floating]]) -> ScopeModel:
         """Rebuild it from what `arrays` returned."""
-        for name in ("slope", "intercept"):
+        for name, shape in (("slope", (1,)), ("intercept", (1,)), ("distances", LEVELS.shape)):
             array = arrays.get(name)
-            if array is None or array.shape != (1,) or not np.isfinite(array).all():
+            if array is None or array.shape != shape or not np.isfinite(array).all():
                 raise StoreError(
                     "the out-of-scope model is damaged",
                     where=name,
                     got="nothing" if array is None else f"shape {array.shape}",
-                    expected="one finite number",
+                    expected=f"finite numbers of shape {shape}",
                 )
-        return cls(float(arrays["slope"][0]), float(arrays["intercept"][0]))
+        distances = tuple(arrays["distances"].tolist())
+        return cls(float(arrays["slope"][0]), float(arrays["intercept"][0]), distances)
 
 
 def fit_scope(examples: Sequence[ScopeExample]) -> ScopeModel:
@@ -95,7 +122,7 @@ def fit_scope(examples: Sequence[ScopeExample]) -> ScopeModel:
     >>> auroc(score[~outside], score[outside])
     1.0
     """
-    features, targets, shares = [], [], []
+    features, targets, shares, distances = [], [], [], []
     for number, example in enumerate(examples):
         cosines = nearest_cosines(example.reference, example.representation)
         is_outside = np.asarray(example.is_outside)
@@ -111,6 +138,10 @@ def fit_scope(examples: Sequence[ScopeExample]) -> ScopeModel:
             features.append(cosines)
             targets.append(is_outside)
             shares.append(np.where(is_outside, 0.5 / n_outside, 0.5 / (len(cosines) - n_outside)))
+            mean, spread = describe_cosines(example.reference)
+            own = (mean - cosines[~is_outside]) / spread
+            # Every task has as many, so that all count the same.
+            distances.append(np.quantile(own, LEVELS))
     if not features:
         raise DataError(
             "there is nothing to learn the scope from",
@@ -118,19 +149,45 @@ def fit_scope(examples: Sequence[ScopeExample]) -> ScopeModel:
             expected="at least one task with held-out texts of its own and texts from outside",
         )
     weight = np.concatenate(shares) / len(shares)
-    return ScopeModel(*fit_logistic(np.concatenate(features), np.concatenate(targets), weight))
+    slope, intercept = fit_logistic(np.concatenate(features), np.concatenate(targets), weight)
+    quantiles = np.quantile(np.concatenate(distances), LEVELS)
+    return ScopeModel(slope, intercept, tuple(quantiles.tolist()))
 
 
-def measure_scope(examples: Sequence[ScopeExample]) -> list[float]:
-    """Return the AUROC of every task, scored by a model that was fitted to the other half of the tasks."""
-    found: list[float] = []
+def measure_scope(examples: Sequence[ScopeExample]) -> tuple[list[float], list[float]]:
+    """Return of every task the AUROC, and the share of its own texts above the threshold for `REJECTED`.
+
+    A task is scored by a model that was fitted to the other half of the tasks.
+    """
+    areas: list[float] = []
+    rejected: list[float] = []
     for scored, fitted in ((examples[::2], examples[1::2]), (examples[1::2], examples[::2])):
         if scored and fitted:
             model = fit_scope(fitted)
             for example in scored:
                 score = model.score(example.reference, example.representation)
-                found.append(auroc(score[~example.is_outside], score[example.is_outside]))
-    return found
+                own = score[~example.is_outside]
+                areas.append(auroc(own, score[example.is_outside]))
+                rejected.append(float((own > model.threshold(example.reference)).mean()))
+    return areas, rejected
+
+
+def describe_cosines(reference: Floats) -> tuple[float, float]:
+    """Return the mean and standard deviation of examples' cosines to the three nearest others.
+
+    Of a single example nothing is known: it is as if it were far from all others.
+    """
+    known = to_unit_length(check_matrix("reference", reference))
+    cosines = multiply_rows(known, known.T)
+    np.fill_diagonal(cosines, -1.0)
+    nearest = mean_of_highest(cosines, max(1, len(known) - 1))
+    return float(nearest.mean()), max(float(nearest.std()), LEAST_SPREAD)
+
+
+def mean_of_highest(cosines: NDArray[np.float32], n_others: int) -> NDArray[np.float64]:
+    """Return the mean of the three highest numbers of every row, or of all where there are fewer."""
+    nearest = np.sort(cosines, axis=1)[:, -min(N_NEIGHBOURS, n_others) :]
+    return np.asarray(nearest.astype(np.float64).mean(axis=1))
 
 
 def fit_logistic(
@@ -172,8 +229,7 @@ def nearest_cosines(reference: Floats, representation: Floats) -> NDArray[np.flo
             expected="(rows from 1 up, dimensions) and (texts, dimensions)",
         )
     cosines = multiply_rows(to_unit_length(new), to_unit_length(known).T)
-    nearest = np.sort(cosines, axis=1)[:, -min(N_NEIGHBOURS, len(known)) :]
-    return np.asarray(nearest.astype(np.float64).mean(axis=1))
+    return mean_of_highest(cosines, len(known))
 
 
 def check_matrix(name: str, values: Floats) -> NDArray[np.float64]:

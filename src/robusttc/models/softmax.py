@@ -8,11 +8,12 @@ where c_i is C, or C n / (K n_label) for the rows of a label with n_label rows i
 penalised. For two labels scikit-learn penalises the single vector w = W_1 - W_0, and so do we: with
 W_1 = -W_0 that is 1/2 ||w||^2 = ||W||^2, which is the problem above with C / 2.
 
-The solver whitens the features once and then runs L-BFGS. The curvature of a label is about
-M = h X' diag(c) X + I, with h half the mean of p (1 - p) at the start. In coordinates that turn M into the
-identity, the scale and the correlation of the features no longer matter: a feature of size 10,000 needs as
-many iterations as one of size 1. Logits are linear in the parameters, so a line search needs no product with
-the features. All of it is done in double precision, but for the products with whitened float32 features.
+The solver is L-BFGS, preconditioned by one Cholesky factor. The curvature of a label is about
+M = h X' diag(c) X + I, with h half the mean of p (1 - p) at the start; steps are measured by M, so that the
+scale and the correlation of the features hardly matter: a feature of size 10,000 needs as many iterations as
+one of size 1. With fewer rows than features the weight is X' A, and all is done with A and the Gram matrix
+of the rows, where M^-1 X' is X' (X X' + diag(h c)^-1)^-1 diag(h c)^-1. Logits are linear in the parameters,
+so a line search needs no product with the features.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import softmax
 
 from robusttc.errors import DataError, UsageError, quote
@@ -30,8 +32,6 @@ from robusttc.params import Boolean, Constraint, Integer, Number, check_params
 Floats = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
-# A step of L-BFGS, the change of the gradient, and their inner product.
-Update = tuple[Doubles, Doubles, float]
 
 # The bias of a label without rows: practically minus infinity, but sums with it stay finite.
 NEVER = -1e30
@@ -48,6 +48,9 @@ MEMORY = 10
 # The Newton decrement is an estimate of the excess, and a low one where the curvature is not yet known well.
 SAFETY = 0.03
 MAX_TRIALS = 12  # of a step length
+LEAST_DIAGONAL = 1e-13  # to the trace of what it is added to
+LARGEST_SIZE = 1e8  # of the square of a row, to what the penalty sets against it, for inner products
+ROW_FEATURE = 1e-12  # the square of a feature that is a row's own, to that of all others
 SHORTENING = 0.3
 # The first step length is accepted if the slope has fallen to this share; else one Newton step corrects it.
 ENOUGH_DESCENT = 0.5
@@ -214,49 +217,172 @@ def minimise(
     """Solve the problem for centred features: weight, bias, steps, converged; `offset` is added to logits."""
     shares = np.bincount(codes, weights=costs, minlength=n_labels) / costs.sum()
     curvature = 0.5 * float(np.mean(shares * (1 - shares)))
-    rows, penalty, back = whiten(features, curvature * costs)
-    bias_scale = 1 / np.sqrt(curvature * costs.sum())
-    rows = np.column_stack([rows, np.full(len(rows), bias_scale)]).astype(product_type)
-    problem = WhitenedProblem(rows, np.append(penalty, 0.0)[:, None], codes, costs)
-    point = np.zeros((rows.shape[1], n_labels))
+    n, width = features.shape
+    # Where features are so large that the penalty hardly counts, small ones would be lost in inner products.
+    size = curvature * float(costs.max()) * float(np.square(features).sum()) / n
+    space: FeatureCoordinates | GramCoordinates
+    if n < width and size <= LARGEST_SIZE:
+        space = GramCoordinates(features, curvature * costs)
+    else:
+        space = FeatureCoordinates(features, curvature * costs, product_type)
+    objective = Objective(codes, costs)
+    point = space.zeros(n_labels)
     if offset is None:
-        point[-1] = np.log(shares) / bias_scale
-        offset = np.repeat(np.log(shares)[None], len(rows), axis=0)
+        point[:, -1] = np.log(shares)
+        offset = np.repeat(np.log(shares)[None], n, axis=0)
     logits = offset
-    value, probabilities = problem.loss(logits)  # no penalty yet: the weight is zero
-    gradient = problem.gradient(point, probabilities)
+    value, probabilities = objective.loss(logits)  # no penalty yet: the weight is zero
+    gradient = space.gradient(point, objective.residuals(probabilities))
+    uphill = space.precondition(gradient)
     memory: list[Update] = []
     n_steps = 0
     while True:
-        uphill = apply_inverse_curvature(gradient.ravel(), memory).reshape(point.shape)
-        decrement = float(np.vdot(uphill, gradient))
+        direction = -apply_inverse_curvature(gradient, uphill, memory)
+        decrement = -pair(direction, gradient)
         converged = decrement <= SAFETY * tol * value
         if converged or n_steps == max_iter:
             break
-        change = rows @ -uphill.astype(product_type)
-        found = problem.search_line(point, -uphill, logits, change, value, decrement)
+        change = space.logits(direction)
+        found = objective.search_line(point, direction, logits, change, value, decrement)
         if found is None:
             break
         length, value, probabilities = found
-        step = -length * uphill
+        step = length * direction
         point = point + step
         logits += length * change
         n_steps += 1
-        before, gradient = gradient, problem.gradient(point, probabilities)
-        difference = (gradient - before).ravel()
-        product = float(difference @ step.ravel())
+        before, uphill_before = gradient, uphill
+        gradient = space.gradient(point, objective.residuals(probabilities))
+        uphill = space.precondition(gradient)
+        difference = gradient - before
+        product = pair(step, difference)
         if product <= 0:
             break  # at the end of the precision a step does not change the gradient any more
-        memory = [*memory[1 - MEMORY :], (step.ravel(), difference, product)]
-    return back @ point[:-1], point[-1] * bias_scale, n_steps, converged
+        memory = [*memory[1 - MEMORY :], Update(step, difference, uphill - uphill_before, product)]
+    return space.weight(point), point[0, -1], n_steps, converged
+
+
+# A vector of parameters has shape (1 or 2, coordinates + 1, labels), with the bias last: its coordinates and,
+# if these are multiples of the rows, what the inner product with a gradient (coordinates + 1, labels) needs.
+
+
+def pair(vector: Doubles, gradient: Doubles) -> float:
+    """Return by how much the objective changes along a vector."""
+    return float(np.vdot(vector[-1], gradient))
+
+
+def penalise(first: Doubles, second: Doubles) -> float:
+    """Return the inner product of the weights of two vectors."""
+    return float(np.vdot(first[0, :-1], second[-1, :-1]))
+
+
+class FeatureCoordinates:
+    """Weights as they are; M is factored in the space of the features."""
+
+    def __init__(self, features: Doubles, costs: Doubles, product_type: np.dtype[Any]) -> None:
+        self.rows = features.astype(product_type)
+        self.bias_curvature = costs.sum()
+        weighted = features * np.sqrt(costs)[:, None]
+        self.inverse, _ = invert_safely(weighted.T @ weighted, np.ones(features.shape[1]))
+
+    def zeros(self, n_labels: int) -> Doubles:
+        """Return the vector of zeros."""
+        return np.zeros((1, self.rows.shape[1] + 1, n_labels))
+
+    def gradient(self, point: Doubles, residuals: Doubles) -> Doubles:
+        """Return the gradient of loss and penalty; `residuals` is that of the loss by logits."""
+        weight = self.rows.T @ residuals.astype(self.rows.dtype) + point[0, :-1]
+        return np.vstack([weight, residuals.sum(axis=0)])
+
+    def precondition(self, gradient: Doubles) -> Doubles:
+        """Multiply a gradient by M^-1."""
+        return np.vstack([self.inverse @ gradient[:-1], gradient[-1] / self.bias_curvature])[None]
+
+    def logits(self, vector: Doubles) -> Doubles:
+        """Return the logits of all rows."""
+        product = self.rows @ vector[0, :-1].astype(self.rows.dtype)
+        return np.asarray(product + vector[0, -1], dtype=np.float64)
+
+    def weight(self, vector: Doubles) -> Doubles:
+        """Return the weight (features, labels)."""
+        return np.asarray(vector[0, :-1])
+
+
+class GramCoordinates:
+    """Weights as multiples of rows; the same steps as with `FeatureCoordinates`, up to rounding."""
+
+    def __init__(self, features: Doubles, costs: Doubles) -> None:
+        self.rows, self.gram = features, features @ features.T
+        # As if each row had a small feature of its own: multiples that make no difference cannot grow.
+        self.gram += np.diag(np.full(len(costs), ROW_FEATURE * float(np.trace(self.gram)) / len(costs)))
+        self.bias_curvature = costs.sum()
+        self.inverse, self.inverse_costs = invert_safely(self.gram, 1 / costs)
+
+    def zeros(self, n_labels: int) -> Doubles:
+        """Return the vector of zeros."""
+        return np.zeros((2, len(self.rows) + 1, n_labels))
+
+    def gradient(self, point: Doubles, residuals: Doubles) -> Doubles:
+        """Return the gradient of loss and penalty; `residuals` is that of the loss by logits."""
+        return np.vstack([residuals + point[0, :-1], residuals.sum(axis=0)])
+
+    def precondition(self, gradient: Doubles) -> Doubles:
+        """Multiply a gradient by M^-1."""
+        multiples = self.inverse @ (self.inverse_costs[:, None] * gradient[:-1])
+        bias = gradient[-1] / self.bias_curvature
+        return np.stack([np.vstack([multiples, bias]), np.vstack([self.gram @ multiples, bias])])
+
+    def logits(self, vector: Doubles) -> Doubles:
+        """Return the logits of all rows."""
+        return np.asarray(vector[1, :-1] + vector[1, -1])
+
+    def weight(self, vector: Doubles) -> Doubles:
+        """Return the weight (features, labels)."""
+        return np.asarray(self.rows.T @ vector[0, :-1])
+
+
+def invert_safely(matrix: Doubles, diagonal: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the inverse of a matrix plus a diagonal, and the diagonal that was added.
+
+    A diagonal below rounding of the matrix is raised: that makes steps shorter, and moves no minimum.
+    """
+    diagonal = np.maximum(diagonal, LEAST_DIAGONAL * float(np.trace(matrix)))
+    factor, _ = dpotrf(matrix + np.diag(diagonal), lower=1, overwrite_a=1)
+    lower, _ = dpotri(factor, lower=1, overwrite_c=1)
+    lower = np.tril(lower)
+    return lower + np.tril(lower, -1).T, diagonal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WhitenedProblem:
-    """The objective at a point (r + 1, n_labels), for rows (n, r + 1) and a penalty (r + 1, 1)."""
+class Update:
+    """What L-BFGS remembers of a step: the change of the gradient, and that multiplied by M^-1."""
 
-    rows: Floats
-    penalty: Doubles
+    step: Doubles
+    difference: Doubles
+    uphill: Doubles
+    product: float  # of the step and the change
+
+
+def apply_inverse_curvature(gradient: Doubles, uphill: Doubles, memory: list[Update]) -> Doubles:
+    """Multiply a gradient by the inverse curvature that L-BFGS knows; `uphill` is M^-1 times the gradient."""
+    if not memory:
+        return uphill
+    gradient, result = gradient.copy(), uphill.copy()
+    shares = []
+    for update in reversed(memory):
+        shares.append(pair(update.step, gradient) / update.product)
+        gradient -= shares[-1] * update.difference
+        result -= shares[-1] * update.uphill
+    result *= memory[-1].product / pair(memory[-1].uphill, memory[-1].difference)
+    for update, share in zip(memory, reversed(shares), strict=True):
+        result += (share - pair(result, update.difference) / update.product) * update.step
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """The loss of rows of some labels and costs, and the search along a line."""
+
     codes: Codes
     costs: Doubles
 
@@ -268,12 +394,11 @@ class WhitenedProblem:
         probabilities /= total
         return float(self.costs @ ((np.log(total) + top)[:, 0] - self.of_codes(logits))), probabilities
 
-    def gradient(self, point: Doubles, probabilities: Doubles) -> Doubles:
-        """Return the gradient, of the shape of the point."""
-        residuals = probabilities * self.costs[:, None]
-        residuals[np.arange(len(self.codes)), self.codes] -= self.costs
-        result: Doubles = self.rows.T @ residuals.astype(self.rows.dtype) + self.penalty * point
-        return result
+    def residuals(self, probabilities: Doubles) -> Doubles:
+        """Return the gradient of the loss by logits."""
+        found = probabilities * self.costs[:, None]
+        found[np.arange(len(self.codes)), self.codes] -= self.costs
+        return found
 
     def search_line(
         self,
@@ -285,9 +410,8 @@ class WhitenedProblem:
         decrement: float,
     ) -> tuple[float, float, Doubles] | None:
         """Return a step length, the value and the probabilities there; None if no length goes down."""
-        penalised = 0.5 * float(np.vdot(self.penalty * point, point))
-        penalty_slope = float(np.vdot(self.penalty * point, direction))
-        penalty_bend = float(np.vdot(self.penalty * direction, direction))
+        penalised = 0.5 * penalise(point, point)
+        penalty_slope, penalty_bend = penalise(point, direction), penalise(direction, direction)
         length = 1.0
         for trial in range(MAX_TRIALS):
             loss, probabilities = self.loss(logits + length * change)
@@ -312,36 +436,3 @@ class WhitenedProblem:
         """Return the value at each row's own label."""
         own: Doubles = values[np.arange(len(self.codes)), self.codes]
         return own
-
-
-def whiten(features: Doubles, costs: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-    """Change to coordinates in which X' diag(costs) X + I is the identity.
-
-    Returns the features in them, shape (n, r) with r at most d; the penalty of each coordinate; and the
-    matrix (d, r) that leads back. With fewer rows than features the weight is in the span of the rows.
-    """
-    n, width = features.shape
-    span: Doubles | None = None
-    if n < 0.8 * width:  # else the decomposition below costs less than this one
-        span, triangle = np.linalg.qr(features.T)
-        features = np.ascontiguousarray(triangle.T)
-    weighted = features * np.sqrt(costs)[:, None]
-    values, vectors = np.linalg.eigh(weighted.T @ weighted)
-    penalty = 1 / (1 + np.maximum(values, 0.0))
-    vectors = vectors * np.sqrt(penalty)
-    return features @ vectors, penalty, vectors if span is None else span @ vectors
-
-
-def apply_inverse_curvature(gradient: Doubles, memory: list[Update]) -> Doubles:
-    """Multiply a gradient by the inverse curvature that L-BFGS knows; the identity while it knows nothing."""
-    result = gradient.copy()
-    shares = []
-    for step, difference, product in reversed(memory):
-        shares.append(step @ result / product)
-        result -= shares[-1] * difference
-    if memory:
-        _, difference, product = memory[-1]
-        result *= product / (difference @ difference)
-    for (step, difference, product), share in zip(memory, reversed(shares), strict=True):
-        result += (share - difference @ result / product) * step
-    return result

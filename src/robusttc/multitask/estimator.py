@@ -18,6 +18,7 @@ from robusttc.errors import UsageError, quote
 from robusttc.jobs import Runner
 from robusttc.models import (
     REFIT_SPLITS,
+    REJECTED,
     Clusters,
     Refit,
     TrainingJobs,
@@ -25,10 +26,12 @@ from robusttc.models import (
     Verdict,
     check_clusters,
     check_threshold,
+    describe_parameters,
     fine_tune_on_tasks,
     join_arrays,
     pick_labels,
     read_model_folder,
+    rebuild_parameters,
     rebuilding,
     refit_splits,
     split_arrays,
@@ -343,6 +346,11 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         with threadpool_limits(1):
             return predictor.scope_score(task_name, predictor.read(task_name, texts)[0])
 
+    def scope_threshold(self, task_name: str, *, rejects: float = REJECTED) -> float:
+        """Return the `scope_score` above which such a share of the task's own new texts is expected."""
+        with threadpool_limits(1):
+            return self._predictor().scope_threshold(task_name, rejects=rejects)
+
     def predict_with_scope(
         self, task_name: str, texts: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
@@ -398,7 +406,7 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         """Write the model to a folder; see `load`."""
         content = {
             "predictor": self._predictor().describe(),
-            "parameters": self._saved_parameters(),
+            "parameters": describe_parameters(self, self.seed_),
             "settings": dataclasses.asdict(self.settings_),
             "seed": self.seed_,
             "weights": dataclasses.asdict(self.blend_weights_),
@@ -417,30 +425,18 @@ class ClusterMultiTask(BaseEstimator):  # type: ignore[misc]
         values, arrays = split_arrays(content)
         write_model_folder(folder, kind=KIND, version=VERSION, settings=values, arrays=arrays)
 
-    def _saved_parameters(self) -> dict[str, Any]:
-        """Return the parameters as JSON has them; an encoder that is an object is that of the file."""
-        found: dict[str, Any] = self.get_params(deep=False)
-        for name in ("vectors", "model"):
-            found[name] = None if found[name] is None else str(found[name])
-        found["encoder"] = self.encoder if isinstance(self.encoder, str) else None
-        found["random_state"] = self.seed_
-        found["settings"] = None if self.settings is None else dataclasses.asdict(self.settings)
-        return found
-
     @classmethod
     def load(cls, folder: str | PathLike[str], *, device: str = "cpu") -> ClusterMultiTask:
         """Read a model that `save` wrote. It predicts the same, bit for bit, and has the same parameters."""
         content = join_arrays(*read_model_folder(folder, kind=KIND, version=VERSION))
         with rebuilding(folder, todo="train it again"):
             predictor = Predictor.from_description(content["predictor"], device=device)
-            parameters = {**content["parameters"], "device": device}
-            if parameters["encoder"] is None:
-                reader = predictor.reader
-                is_tuned = parameters["tune"] is not None
-                first = reader.first if is_tuned and isinstance(reader, PairedEncoder) else reader
-                parameters["encoder"] = first
-            if parameters["settings"] is not None:
-                parameters["settings"] = MultiTaskSettings(**parameters["settings"])
+            parameters = rebuild_parameters(
+                content["parameters"],
+                reader=predictor.reader,
+                device=device,
+                settings=lambda values: MultiTaskSettings(**values),
+            )
             verdict = content["verdict"]
             loaded = cls(**parameters)
             loaded.settings_, loaded.seed_ = MultiTaskSettings(**content["settings"]), content["seed"]

@@ -34,6 +34,7 @@ from robusttc.models import (
     multiply_rows,
     new_head,
     new_layer,
+    to_half,
     train_steps,
 )
 from robusttc.multitask.settings import MultiTaskSettings
@@ -151,6 +152,12 @@ class SharedModel:
         converged = CONVERGED_SHARPNESS * score(representation, weight[own], bias[own])
         return (trained + wide_softmax(converged)) / 2
 
+    def with_small_heads(self) -> SharedModel:
+        """Return the model with classifiers in half precision: they are most of what a task needs."""
+        converged = self.converged and (to_half(self.converged[0]), self.converged[1])
+        weight = to_half(self.weight)
+        return SharedModel(self.layer, self.names, self.ends, weight, self.bias, self.n_epochs, converged)
+
     def describe(self) -> dict[str, Any]:
         """Return what a file needs to rebuild the model: values for JSON, and arrays."""
         return {
@@ -228,10 +235,10 @@ def train_jointly(
             if accuracy > best_accuracy:
                 best, best_accuracy = model.copy(n_epochs=epoch), accuracy
     if stop_early:
-        return best
+        return best.with_small_heads()
     if settings.head_c > 0:
         model.converged = converge_heads(inputs, tasks, model, settings.head_c)
-    return model
+    return model.with_small_heads()
 
 
 def train_epochs(

@@ -217,15 +217,15 @@ def layer_gradient(model: SharedModel, inputs: FrozenInputs, rows: TaskRows) -> 
     parameters = model.layer.parameters()
     if len(items) == 0:
         return np.zeros(sum(array.size for array in parameters.values()))
-    place = np.array([model.names.index(rows.name)])
+    own = model.labels_of(rows.name)
     _, gradient, *_ = head_gradients(
         model.layer.forward(inputs, items),
         np.array([0, len(items)]),
-        model.starts[place],
-        model.ends[place],
+        np.array([0]),
+        np.array([rows.n_labels]),
         codes,
-        model.weight,
-        model.bias,
+        model.weight[own].astype(np.float32),
+        model.bias[own],
     )
     whole = []
     for name, found in sorted(model.layer.backward(gradient).items()):

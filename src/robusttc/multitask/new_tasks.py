@@ -1,9 +1,9 @@
 """A task that comes later: nothing of trained models changes, it gets classifiers on their layers.
 
 One job per task. It fits the task's own model, as the training of all tasks would have done, and classifiers
-on the frozen layers of the shared model and of that of its cluster: in every fold, for a comparison on rows
-that were held out, and once more on all of its rows. What other tasks know of labels of the same name is not
-lost: one of the two classifiers is held near the mean of its namesakes'.
+on the frozen layers of the shared model and of that of its cluster: without one fold of its rows, for a
+comparison on these, and once more on all of its rows. What other tasks know of labels of the same name is not
+lost: a classifier is held near the mean of its namesakes'.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from robusttc.models import (
     read_model_folder,
     rebuilding,
     split_arrays,
+    to_half,
     write_model_folder,
 )
 from robusttc.multitask.blending import CLUSTER_ONLY, COMPONENTS, OWN_ONLY, BlendWeights, blend_rows
@@ -44,7 +45,7 @@ from robusttc.multitask.predictor import (
     own_probabilities,
 )
 from robusttc.multitask.settings import MultiTaskSettings
-from robusttc.multitask.training import draw_references
+from robusttc.multitask.training import draw_references, to_reference
 from robusttc.multitask.validation import deal_folds
 from robusttc.random import numpy_generator
 from robusttc.stats import Estimate, mean_interval
@@ -97,18 +98,13 @@ class NewTask:
     task: Task
     cluster: int  # -1 for none
     inputs: FrozenInputs  # one item per row of the task
-    folds: NDArray[np.int64]  # of every row, see `deal_folds`
+    held_out: NDArray[np.intp]  # the rows of one fold, see `deal_folds`
     splits: tuple[str, ...]  # that models are trained on
     words: NewWords
 
     def rows(self, rows: NDArray[np.intp], *, valid: bool = False) -> TaskRows:
         """Return some rows as training takes them; items are the rows themselves."""
         return TaskRows.of(self.task, rows, lambda own: own, valid=valid)
-
-    @property
-    def held_out(self) -> list[NDArray[np.intp]]:
-        """The held-out rows of every fold."""
-        return [np.flatnonzero(self.folds == fold) for fold in range(int(self.folds.max(initial=-1)) + 1)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +155,8 @@ def lay_out_task(
             new = tuple(own.vocabulary.words[place] for place in places)
             words = NewWords(new, own.vectors[places])
     inputs = words.extend(predictor.reader).read(list(task.texts))
-    return NewTask(task, cluster, inputs, deal_folds(task, n_folds, seed, splits=splits), splits, words)
+    held_out = np.flatnonzero(deal_folds(task, n_folds, seed, splits=splits) == 0)
+    return NewTask(task, cluster, inputs, held_out, splits, words)
 
 
 def add_job(name: str) -> Job:
@@ -185,19 +182,15 @@ def train_new_task(inputs: AddInputs, name: str) -> Result:
             own = fit_own(new.inputs, task, settings=settings, seed=inputs.seed, stage=f"own{suffix}")
         return own, {kind: fit_heads(represented[kind][rows], task, near[kind], settings) for kind in bases}
 
-    learned = new.task.rows(*new.splits)
-    tables: dict[str, list[NDArray[np.float64]]] = {}
-    for fold, held in enumerate(new.held_out):
-        if len(held) == 0:
-            continue
-        own, heads = train(learned[new.folds[learned] != fold], f", fold {fold}")
-        tables.setdefault("own", []).append(own_probabilities(own, name, new.inputs.take(held)))
+    learned, held = new.task.rows(*new.splits), new.held_out
+    tables: dict[str, NDArray[np.float64]] = {}
+    if len(held):
+        own, heads = train(np.setdiff1d(learned, held), ", fold 0")
+        tables["own"] = own_probabilities(own, name, new.inputs.take(held))
         for kind, head in heads.items():
-            model = with_heads(bases[kind], name, head)
-            tables.setdefault(kind, []).append(model.classify(name, represented[kind][held]))
+            tables[kind] = with_heads(bases[kind], name, head).classify(name, represented[kind][held])
     own, heads = train(learned, "")
-    held_out = {kind: np.concatenate(found) for kind, found in tables.items()}
-    return Result(*split_arrays({"own": describe_own(own), "heads": heads, "held out": held_out}))
+    return Result(*split_arrays({"own": describe_own(own), "heads": heads, "held out": tables}))
 
 
 def find_bases(
@@ -226,17 +219,19 @@ def fit_heads(
 ) -> Heads:
     """Fit the classifiers of a task on a frozen layer to convergence.
 
-    The second, plain one is there where jointly trained tasks have one (`settings.head_c`). The first takes
-    the place of the jointly trained classifier: it is held near the mean of its namesakes' in other tasks.
+    The first takes the place of the jointly trained classifier: it is held near the mean of its namesakes' in
+    other tasks. The second, plain one is there where jointly trained tasks have one (`settings.head_c`).
     """
-    head_c = settings.head_c or settings.own_c
-    weight, bias = converge_head(representation, task, head_c)
-    if settings.head_c == 0:
-        return {"weight": weight, "bias": bias}
-    found = {"converged weight": weight, "converged bias": bias}
-    if settings.share_labels and near is not None:
-        weight, bias = converge_head(representation, task, head_c, near=near)
-    return {"weight": weight, "bias": bias, **found}
+    import os
+
+    AC, SH = float(os.environ.get("ADD_C", 3.0)), np.float32(os.environ.get("ADD_SHARP", 1.0))
+    near = near if settings.share_labels else None
+    weight, bias = converge_head(representation, task, settings.head_c or AC, near=near)
+    found = {"weight": to_half(weight * SH), "bias": bias * SH}
+    if settings.head_c:
+        weight, bias = converge_head(representation, task, settings.head_c)
+        found |= {"converged weight": to_half(weight), "converged bias": bias}
+    return found
 
 
 def namesakes_of(
@@ -249,7 +244,8 @@ def namesakes_of(
     weight, bias = np.zeros((len(task.label_names), model.weight.shape[1])), np.zeros(len(task.label_names))
     for place, label in enumerate(task.label_names):
         if found := places.get(label_key(label)):
-            weight[place], bias[place] = model.weight[found].mean(axis=0), model.bias[found].mean()
+            weight[place] = model.weight[found].mean(axis=0, dtype=np.float64)
+            bias[place] = model.bias[found].mean()
     return (weight.T, bias) if weight.any() else None
 
 
@@ -281,7 +277,7 @@ def finish_task(
     scale = temperature.get(new.cluster, 1.0)
     gain = None
     if tables:
-        held = np.concatenate(new.held_out)
+        held = new.held_out
         codes = task.label_codes[held].astype(np.int64)
         # How frequent labels are hardly depends on the fold.
         tables["prior"] = np.tile(shares, (len(held), 1))
@@ -299,7 +295,7 @@ def finish_task(
     served = ServedTask(name, task.label_names, shares, new.cluster, task.may_share, weights, scale)
     added = AddedTask(served, own_from(content["own"]), heads, new.words)
     references = new.inputs.take(draw_references(name, rows.items, seed))
-    reference = np.ascontiguousarray(serve_added(predictor, added).represent(name, references))
+    reference = to_reference(serve_added(predictor, added).represent(name, references))
     return dataclasses.replace(added, reference=reference), gain
 
 

@@ -22,6 +22,7 @@ from robusttc.models import (
     fit_softmax,
     layer_from_parameters,
     multiply_rows,
+    to_half,
     train_model,
 )
 from robusttc.multitask.blending import COMPONENTS, OWN_ONLY, BlendWeights, SeenTexts, blend_rows
@@ -44,7 +45,7 @@ class LinearModel:
     """
 
     def __init__(self, weight: NDArray[Any], bias: NDArray[Any]) -> None:
-        self.weight = np.ascontiguousarray(weight, dtype=np.float32)
+        self.weight = np.ascontiguousarray(to_half(weight))
         self.bias = np.ascontiguousarray(bias, dtype=np.float32)
 
     def probabilities(self, inputs: FrozenInputs) -> Probabilities:
@@ -241,6 +242,13 @@ class Predictor:
 
     def scope_score(self, name: str, inputs: FrozenInputs) -> Probabilities:
         """Return for every item how likely it is to belong to none of the task's labels."""
+        return self._find_scope(name).score(self.references[name], self.represent(name, inputs))
+
+    def scope_threshold(self, name: str, *, rejects: float) -> float:
+        """Return the score above which such a share of the task's own texts is expected."""
+        return self._find_scope(name).threshold(self.references[name], rejects=rejects)
+
+    def _find_scope(self, name: str) -> ScopeModel:
         self.find(name)
         if self.scope is None:
             raise UsageError(
@@ -248,7 +256,7 @@ class Predictor:
                 expected="at least two tasks that may share and have held-out rows",
                 todo="give the tasks more rows a label, or rows in the split 'valid', and fit again",
             )
-        return self.scope.score(self.references[name], self.represent(name, inputs))
+        return self.scope
 
     def without(self, names: Iterable[str]) -> Predictor:
         """Return the same models without the parts that are some tasks' own."""

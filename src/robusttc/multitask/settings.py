@@ -15,6 +15,7 @@ CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     **dict.fromkeys(COUNTS, (Integer(1),)),
     **dict.fromkeys(("learning_rate", "head_rate", "own_c"), (Number(0, excludes=("low",)),)),
     **dict.fromkeys(("balance", "power", "own_rate", "head_c"), (Number(0),)),
+    **dict.fromkeys(("cluster_width", "cluster_steps"), (Number(0, 1, excludes=("low",)),)),
     **dict.fromkeys(("decay", "share_labels"), (Boolean(),)),
     "dropout": (Number(0, 1, excludes=("high",)),),
     "embeddings": (Choice(*get_args(Embeddings)),),
@@ -43,6 +44,10 @@ class MultiTaskSettings(Settings):
     # trained for a handful of steps: they get more epochs, always whole ones.
     epochs: int = 15
     min_steps: int = 500
+    # The model of a cluster has such a share of the width and of the least number of steps: there are many of
+    # them, and larger ones are no more accurate in the blend.
+    cluster_width: float = 0.25
+    cluster_steps: float = 0.5
     # Adam's step size for the layer, which falls to zero along a cosine if `decay`, and that of the
     # classifiers relative to it. A classifier moves only in steps with rows of its task, the layer in all.
     learning_rate: float = 2e-3
@@ -61,12 +66,24 @@ class MultiTaskSettings(Settings):
     own_rate: float = 0.3
     # The inverse penalty of single-task models on vectors (class-balanced softmax regression).
     own_c: float = 30.0
-    # That of a second set of classifiers, class-balanced and fitted to convergence on the trained layer;
-    # probabilities are the mean of both. 0 leaves them out.
-    head_c: float = 3.0
+    # That of a second set of classifiers, class-balanced and fitted to convergence on the trained layer, of
+    # models of all tasks and of clusters; probabilities are the mean of both. 0 leaves them out.
+    head_c: float = 0.0
 
     def __post_init__(self) -> None:
         self._check(CONSTRAINTS)
+
+    def of_cluster(self) -> MultiTaskSettings:
+        """Return the settings of the model of a cluster.
+
+        Examples
+        --------
+        >>> settings = MultiTaskSettings(width=64).of_cluster()
+        >>> settings.width, settings.min_steps
+        (16, 250)
+        """
+        width, steps = self.width * self.cluster_width, self.min_steps * self.cluster_steps
+        return self.replace(width=math.ceil(width), min_steps=math.ceil(steps))
 
     def count_epochs(self, steps_an_epoch: int) -> int:
         """Return the number of epochs of a training; see `min_steps`."""
@@ -80,6 +97,8 @@ class MultiTaskSettings(Settings):
 
 WORDS = MultiTaskSettings(
     width=200,
+    cluster_width=1.0,
+    cluster_steps=1.0,
     activation="relu",
     epochs=40,
     learning_rate=1e-3,
@@ -88,6 +107,7 @@ WORDS = MultiTaskSettings(
     tasks_a_step=8,
     balance=0.5,
     cap=300,
+    head_c=3.0,
 )
 # The paper's settings: step size 0.001 for all, labels as they come, no further aids. Words: window 5, 200
 # filters, trained vectors. The paper has no sentence vectors; they get a plain layer of the same width.
@@ -97,11 +117,12 @@ WORDS = MultiTaskSettings(
 # tasks; here they are pretrained unless `embeddings` says otherwise.
 PAPER = MultiTaskSettings(
     width=200,
+    cluster_width=1.0,
+    cluster_steps=1.0,
     activation="relu",
     epochs=60,
     learning_rate=1e-3,
     head_rate=1.0,
-    head_c=0.0,
     decay=False,
     balance=0.0,
     power=1.0,

@@ -25,6 +25,7 @@ from robusttc.models import (
     name_tasks,
     require_result,
     split_arrays,
+    to_unit_length,
     training_rows,
     warn_about_tasks,
 )
@@ -47,6 +48,7 @@ STAGE = "multitask"
 WHOLE = "whole"
 
 Rows = Mapping[str, NDArray[np.intp]]  # rows by task
+Floats = NDArray[np.float32]
 Kind = Literal["own", "shared", "cluster"]
 
 # So many single-task models go into one job: about a second of work on vectors, and on words.
@@ -238,7 +240,7 @@ def train_request(inputs: JobInputs, request: Request) -> Result:
         model = train_jointly(
             split.inputs,
             [split.rows[name] for name in request.names],
-            settings=inputs.settings,
+            settings=inputs.settings.of_cluster() if request.kind == "cluster" else inputs.settings,
             generator=numpy_generator(seed, f"{stage}, copy 0", request.names),
             stop_early=inputs.stop_early,
         )
@@ -423,7 +425,12 @@ def complete(predictor: Predictor, data: TrainingData, splits: Mapping[str, Spli
     for split in splits.values():
         for name, rows in split.rows.items():
             inputs = split.inputs.take(draw_references(name, rows.items, seed))
-            predictor.references[name] = predictor.represent(name, inputs)
+            predictor.references[name] = to_reference(predictor.represent(name, inputs))
+
+
+def to_reference(representation: Floats) -> NDArray[np.float16]:
+    """Return representations as the out-of-scope score keeps them: in half precision, as angles matter."""
+    return to_unit_length(representation.astype(np.float64)).astype(np.float16)
 
 
 def draw_references(name: str, items: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

@@ -119,7 +119,7 @@ class TaskFigures:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TaskFigures:
         """Make it from what `to_dict` gave."""
-        estimates = {
+        estimates: dict[str, Any] = {
             name: None if values[name] is None else Estimate.from_dict(values[name])
             for name in (*KINDS, "gain", "held_out_gain")
         }
@@ -129,7 +129,8 @@ class TaskFigures:
             int(values["n_rows"]),
             **estimates,
             macro_f1=dict(values["macro_f1"]),
-            **{part: estimates_from_dict(values[part]) for part in PARTS},
+            novel=estimates_from_dict(values["novel"]),
+            seen=estimates_from_dict(values["seen"]),
             confusion=tuple((str(a), str(b), int(n), int(of)) for a, b, n, of in values["confusion"]),
         )
 

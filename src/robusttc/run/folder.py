@@ -25,149 +25,41 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from robusttc.errors import StoreError, UsageError, quote
 from robusttc.files import (
-    decode_json,
-    encode_json,
     explain_disk_errors,
     make_folder,
     open_private,
     sync_folder,
-    write_file,
 )
 from robusttc.run.store import JobStore
+from robusttc.run.version import (
+    MANIFEST,
+    Change,
+    Version,
+    raise_damaged,
+    read_body,
+    read_version,
+    write_manifest,
+)
 from robusttc.sqlite import remove_database
 
-__all__ = ["Change", "FolderWriter", "RunFolder", "Version"]
+__all__ = ["BusyError", "FolderWriter", "RunFolder"]
 
-FORMAT, FORMAT_VERSION = "robusttc run", 2
-OBJECTS, VERSIONS, CURRENT, LOCK, MANIFEST = "objects", "versions", "current", "owner.lock", "manifest.json"
+OBJECTS, VERSIONS, CURRENT, LOCK = "objects", "versions", "current", "owner.lock"
 PAGE = "report.html"  # beside the versions: it can be made again at any time
 KEPT_VERSIONS = 10
-MAX_MANIFEST_BYTES = 2**28
 NOTE_SECONDS = 0.3  # how long a second process waits for the first to have written who it is
 ATTEMPTS = 3  # at reading: a version may be erased while it is opened
-TODO = "bring it back from a copy, or run the fit again in this folder"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What made a version out of the one before it.
-
-    Attributes
-    ----------
-    kind
-        One of ``fit``, ``add``, ``remove`` and ``adapt``.
-    tasks
-        The tasks that it was about; for a fit, none.
-    sentence
-        What happened, for people.
-    seconds
-        How long it took, restarts included.
-    flips
-        Per task, how many predictions on held-out rows differ from those of the version before.
-    details
-        Further values for JSON, such as the costs of its stages.
-    version, when
-        The number of the version, and when it was published, in seconds since 1970; set by `publish`.
-    """
-
-    kind: str
-    tasks: tuple[str, ...] = ()
-    sentence: str = ""
-    seconds: float = 0.0
-    flips: Mapping[str, int] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
-    version: int = 0
-    when: float = 0.0
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Change:
-        """Return the change that `dataclasses.asdict` described."""
-        return cls(**{**values, "tasks": tuple(values["tasks"])})
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a run, complete and unchanging.
-
-    Attributes
-    ----------
-    folder
-        Its files, as links into the objects; ``RUN/versions/0003``.
-    number
-        Its number.
-    history
-        What made it and all versions before it, the first fit first.
-    identity, libraries
-        What it was made from, and with which versions of libraries.
-    files
-        The SHA-256 and size of every file, by its path in the folder.
-    keeps_jobs
-        Whether its finished jobs are kept, since some failed and may be tried again.
-    erased, drops_older
-        Paths that are erased from all older versions, and whether those are dropped whole.
-    """
-
-    folder: Path
-    number: int
-    history: tuple[Change, ...]
-    identity: Mapping[str, Any]
-    libraries: Mapping[str, str]
-    files: Mapping[str, tuple[str, int]]
-    keeps_jobs: bool = False
-    erased: tuple[str, ...] = ()
-    drops_older: bool = False
-
-    @property
-    def change(self) -> Change:
-        """What made this version."""
-        return self.history[-1]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.files
-
-    def names(self, under: str) -> list[str]:
-        """Return the paths of the files in a folder of the version, sorted."""
-        return sorted(name for name in self.files if name.startswith(f"{under}/"))
-
-    def path(self, name: str) -> Path:
-        """Return where a file is."""
-        if name not in self.files:
-            raise StoreError("the version has no such file", where=repr(str(self.folder / name)))
-        return self.folder / name
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file, and check it."""
-        path = self.path(name)
-        with explain_disk_errors("a file of the run cannot be read", path):
-            content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != self.files[name][0]:
-            raise_damaged(path, "other content than was written")
-        return content
-
-    def check_sizes(self) -> None:
-        """Refuse a version of which a file is missing or has another size than it should have."""
-        for name, (_, size) in self.files.items():
-            path = self.folder / name
-            try:
-                found = path.stat().st_size
-            except FileNotFoundError:
-                raise StoreError("a file of the run is missing", where=repr(str(path)), todo=TODO) from None
-            except OSError as error:
-                raise_damaged(path, error.strerror or str(error))
-            if found != size:
-                raise_damaged(path, f"{found:,} bytes where {size:,} were written")
-
-    def check(self) -> None:
-        """Read every file, and refuse a version of which one is damaged."""
-        for name in self.files:
-            self.read(name)
+class BusyError(StoreError):
+    """Another change of the run is under way; the same works once that is finished."""
 
 
 class RunFolder:
@@ -198,13 +90,14 @@ class RunFolder:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the versions that are kept."""
-        current = self._current_number()
+        current = self.current_number()
         folder = self.path / VERSIONS
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         found = sorted(int(name) for name in names if re.fullmatch(r"\d{4,}", name))
         return [number for number in found if current is not None and number <= current]
 
-    def _current_number(self) -> int | None:
+    def current_number(self) -> int | None:
+        """Return the number of the version that answers, the price of reading a link; None without one."""
         try:
             return int((self.path / CURRENT).readlink().name)
         except FileNotFoundError:
@@ -215,13 +108,13 @@ class RunFolder:
     def current(self) -> Version:
         """Return the version that answers; whatever is written meanwhile, it stays the same."""
         for _ in range(ATTEMPTS):
-            number = self._current_number()
+            number = self.current_number()
             if number is None:
                 self._refuse_missing()
             try:
                 return self.version(number)
             except StoreError:
-                if self._current_number() == number:
+                if self.current_number() == number:
                     raise
         raise StoreError("the run is changed all the time", where=repr(str(self.path)))
 
@@ -229,9 +122,9 @@ class RunFolder:
         """Tell whether a run was begun here; refuse a folder with other files."""
         with explain_disk_errors("the folder cannot be read", self.path):
             names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
-        # What a killed start left is hidden, but for the lock.
+        # What a killed start left is hidden, but for the lock; notes of people beside a run are theirs.
         found = sorted(name for name in names if not name.startswith("."))
-        if found and LOCK not in found:
+        if VERSIONS not in found and {*found} - {LOCK}:
             raise UsageError(
                 "the folder holds something else",
                 where=repr(str(self.path)),
@@ -263,10 +156,10 @@ class RunFolder:
             If it is damaged, or of a newer robusttc.
         """
         folder = self.path / VERSIONS / f"{number:04}"
-        if not folder.is_dir() and number != self._current_number():
+        if not folder.is_dir() and number != self.current_number():
             kept = ", ".join(map(str, self.numbers()))
             raise UsageError("this version is not kept", got=str(number), expected=f"one of {kept}")
-        found = read_manifest(folder)
+        found = read_version(folder)
         found.check_sizes()
         return found
 
@@ -311,19 +204,19 @@ class FolderWriter(RunFolder):
         """Remove what a killed process left, and finish what it had decided."""
         folder = self.path / VERSIONS
         make_folder(folder)
-        number = self._current_number() or 0
+        number = self.current_number() or 0
         for path in folder.iterdir():
             # Hidden: half built or half removed. Beyond the current one: killed before the swap.
             if path.name.startswith(".") or (path.name.isdigit() and int(path.name) > number):
                 shutil.rmtree(path)
         (self.path / f".{CURRENT}.part").unlink(missing_ok=True)
         if number:
-            self._settle(read_manifest(folder / f"{number:04}"))
+            self._settle(read_version(folder / f"{number:04}"))
 
     @property
     def next_number(self) -> int:
         """The number of the version that is written next."""
-        return (self._current_number() or 0) + 1
+        return (self.current_number() or 0) + 1
 
     @property
     def staging(self) -> Path:
@@ -352,9 +245,10 @@ class FolderWriter(RunFolder):
         with explain_disk_errors("the next version cannot be begun", staging):
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700)
-            for name in () if base is None else base.files:
-                make_folder((staging / name).parent)
-                (staging / name).symlink_to((base.folder / name).readlink())
+            if base is not None:
+                for name in base.files:
+                    make_folder((staging / name).parent)
+                    (staging / name).symlink_to((base.folder / name).readlink())
         return staging
 
     def write(self, name: str, content: bytes) -> None:
@@ -398,14 +292,12 @@ class FolderWriter(RunFolder):
             decisions are a part of the version, so they are carried out after any kill.
         """
         staging, number = self.staging, self.next_number
-        before = read_manifest(self.path / VERSIONS / f"{number - 1:04}").history if number > 1 else ()
+        before = read_version(self.path / VERSIONS / f"{number - 1:04}").history if number > 1 else ()
         done = replace(change, version=number, when=round(time.time(), 3))
         folder = self.path / VERSIONS / f"{number:04}"
         with explain_disk_errors("the version cannot be published", folder):
             files = dict(self._store_objects(staging))
             body = {
-                "format": FORMAT,
-                "format_version": FORMAT_VERSION,
                 "version": number,
                 "history": [asdict(one) for one in (*before, done)],
                 "identity": dict(identity),
@@ -424,13 +316,13 @@ class FolderWriter(RunFolder):
             part.replace(self.path / CURRENT)
             sync_folder(self.path)
             self._close_jobs()
-            version = read_manifest(folder)
+            version = read_version(folder)
             self._settle(version)
         return version
 
     def _store_objects(self, staging: Path) -> Iterator[tuple[str, tuple[str, int]]]:
         """Move new files into the objects and leave links; yield path, SHA-256 and size of all files."""
-        touched = {staging}
+        touched = {staging, *(path for path in staging.rglob("*") if path.is_dir() and not path.is_symlink())}
         for path in sorted(walk(staging)):
             name = path.relative_to(staging).as_posix()
             if path.is_symlink():
@@ -450,7 +342,6 @@ class FolderWriter(RunFolder):
                 touched.add(target.parent)
             up = "../" * (name.count("/") + 2)
             path.symlink_to(f"{up}{OBJECTS}/{digest[:2]}/{digest}")
-            touched |= {parent for parent in path.parents if parent.is_relative_to(staging)}
             yield name, (digest, size)
         for folder in touched:
             sync_folder(folder)
@@ -553,76 +444,6 @@ def is_object(path: Path, digest: str) -> bool:
         return False
 
 
-def write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
-    """Write the manifest of a version, with a hash of all that it says."""
-    facts = {name: value for name, value in body.items() if name != "sha256"}
-    content = encode_json({**facts, "sha256": hash_body(facts)}, where=MANIFEST)
-    write_file(folder / MANIFEST, content.encode())
-
-
-def hash_body(body: Mapping[str, Any]) -> str:
-    """Return the hash of a manifest in its one way of writing."""
-    return hashlib.sha256(encode_json(dict(body), where=MANIFEST).encode()).hexdigest()
-
-
-def read_body(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a version as JSON, and refuse one that cannot be trusted or used."""
-    path = folder / MANIFEST
-    try:
-        if path.stat().st_size > MAX_MANIFEST_BYTES:
-            raise_damaged(path, "a manifest that is too large")
-        body: dict[str, Any] = dict(decode_json(path.read_bytes().decode()))
-        stated = body.pop("sha256", None)
-        if body.get("format") != FORMAT:
-            raise_damaged(path, "no manifest of a run")
-        if body["format_version"] != FORMAT_VERSION:
-            raise StoreError(
-                "the run was written by another version of robusttc",
-                where=repr(str(path)),
-                got=f"form {quote(body['format_version'])}",
-                expected=f"form {FORMAT_VERSION}",
-                todo="use the robusttc that made the run",
-            )
-        if stated != hash_body(body):
-            raise_damaged(path, "a SHA-256 that is not that of its content")
-    except StoreError:
-        raise
-    except FileNotFoundError:
-        raise StoreError("a file of the run is missing", where=repr(str(path)), todo=TODO) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise_damaged(path, str(error))
-    return body
-
-
-def read_manifest(folder: Path) -> Version:
-    """Read what a version is."""
-    body = read_body(folder)
-    try:
-        files = {str(name): (str(digest), int(size)) for name, (digest, size) in body["files"].items()}
-        for name in files:
-            parts = PurePosixPath(name).parts
-            if not parts or name.startswith("/") or ".." in parts:
-                raise ValueError(f"a path that leads elsewhere, {quote(name)}")
-        return Version(
-            folder,
-            int(body["version"]),
-            tuple(Change.from_dict(one) for one in body["history"]),
-            body["identity"],
-            body["libraries"],
-            files,
-            bool(body["keeps_jobs"]),
-            tuple(body["erased"]),
-            bool(body["drops_older"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise_damaged(folder / MANIFEST, str(error))
-
-
-def raise_damaged(path: Path, got: str) -> NoReturn:
-    """Raise the StoreError of a file that is not what was written."""
-    raise StoreError("a file of the run is damaged", where=repr(str(path)), got=got, todo=TODO)
-
-
 def take_lock(path: Path) -> int:
     """Become the one writer; the lock ends with this process, however it ends."""
     handle = open_private(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
@@ -634,7 +455,7 @@ def take_lock(path: Path) -> int:
     except BlockingIOError:
         owner = describe_owner(handle)
         os.close(handle)
-        raise StoreError(
+        raise BusyError(
             "another process works on this run",
             where=repr(str(path.parent)),
             got=owner,

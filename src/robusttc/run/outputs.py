@@ -21,7 +21,7 @@ from robusttc.data import TaskSet
 from robusttc.errors import StoreError, quote
 from robusttc.jobs import Result, pack, unpack
 from robusttc.run.evaluation import TaskFigures
-from robusttc.run.folder import Version
+from robusttc.run.version import Version
 from robusttc.stats import Estimate
 from robusttc.version import __version__
 
@@ -37,6 +37,7 @@ __all__ = [
     "CLUSTERS",
     "FEWSHOT",
     "MULTITASK",
+    "RETIRED",
     "SCORES",
     "SIMILARITY",
     "SUMMARY",
@@ -55,6 +56,7 @@ __all__ = [
 
 MULTITASK, FEWSHOT = "models/multitask", "models/fewshot"
 SCORES, CLUSTERS, SIMILARITY, SUMMARY = "scores.csv", "clusters.csv", "similarity.safetensors", "summary.json"
+RETIRED = "retired"  # the entry of the summary that names tasks about to be removed
 FORMAT, VERSION = "robusttc summary", 2
 MATRICES = ("same_group", "outliers")
 Arrays = Mapping[str, NDArray[Any]]

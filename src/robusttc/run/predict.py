@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robusttc.encoders import FrozenInputs
+from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.errors import UsageError
 from robusttc.fewshot import FewShotModel, NearestExample
 from robusttc.jobs import one_thread
 from robusttc.models import check_threshold, multiply_rows, pick_labels
-from robusttc.multitask import ClusterMultiTask
+from robusttc.multitask import COMPONENTS, ClusterMultiTask
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from robusttc.data import Task
 
-__all__ = ["Prediction", "TaskPredictor"]
+__all__ = ["Component", "Prediction", "TaskPredictor"]
 
 Floats = NDArray[np.float64]
 # A text with a higher score is more likely to be out of scope than not.
@@ -61,7 +61,7 @@ class Prediction:
     @property
     def confidence(self) -> Floats:
         """The probability of the most probable label of each text."""
-        return self.probabilities.max(axis=1, initial=0.0)
+        return np.asarray(self.probabilities.max(axis=1, initial=0.0), dtype=np.float64)
 
     @property
     def in_scope(self) -> NDArray[np.bool_]:
@@ -98,6 +98,15 @@ class Prediction:
         return pd.DataFrame({**columns, **shares})
 
 
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A model behind a task's predictions: its weight, and the probabilities that it gives."""
+
+    name: str
+    weight: float
+    probabilities: Floats
+
+
 class TaskPredictor:
     """The model of one task: made by `Run.predictor`.
 
@@ -105,31 +114,40 @@ class TaskPredictor:
     ----------
     task, label_names
         The task, and its labels.
+    encoder
+        What turns texts into inputs; predictors with encoders of one fingerprint take the same inputs.
+    temperature
+        What the probabilities were scaled with.
     """
 
     def __init__(
         self,
         task: str,
         label_names: tuple[str, ...],
-        predict: Callable[[list[str]], tuple[Any, Floats, Floats | None]],
-        find_nearest: Callable[[Any], list[NearestExample]],
+        encoder: Encoder,
+        temperature: float,
+        predict: Callable[[Sequence[str], FrozenInputs], tuple[Floats, Floats | None]],
+        find_nearest: Callable[[FrozenInputs], list[NearestExample]],
+        find_components: Callable[[Sequence[str], FrozenInputs], list[Component]],
     ) -> None:
         self.task = task
         self.label_names = label_names
+        self.encoder = encoder
+        self.temperature = temperature
         self._predict = predict
         self._find_nearest = find_nearest
+        self._find_components = find_components
 
     @classmethod
     def of_model(cls, model: ClusterMultiTask, name: str, read_rows: Callable[[], Task]) -> TaskPredictor:
         """Return the predictor of a learned task; `read_rows` gives its rows, for the nearest examples."""
         predictor = model.predictor_
-        reader = predictor.private_readers.get(name, predictor.reader)
+        reader, served = predictor.private_readers.get(name, predictor.reader), predictor.find(name)
         examples: list[tuple[Task, NDArray[np.intp], NDArray[np.float32]]] = []
 
-        def predict(texts: list[str]) -> tuple[Any, Floats, Floats | None]:
-            inputs, seen = predictor.read(name, texts)
+        def predict(texts: Sequence[str], inputs: FrozenInputs) -> tuple[Floats, Floats | None]:
             scope = None if predictor.scope is None else predictor.scope_score(name, inputs)
-            return inputs, predictor.probabilities(name, inputs, seen), scope
+            return predictor.probabilities(name, inputs, predictor.find_seen(name, texts)), scope
 
         def find_nearest(inputs: FrozenInputs) -> list[NearestExample]:
             if not examples:
@@ -145,18 +163,54 @@ class TaskPredictor:
                 for row, k in zip(cosines, found, strict=True)
             ]
 
-        return cls(name, model.label_names(name), predict, find_nearest)
+        def find_components(texts: Sequence[str], inputs: FrozenInputs) -> list[Component]:
+            seen = predictor.find_seen(name, texts)
+            weights = served.weights.seen if seen is not None and seen.all() else served.weights.novel
+            tables = [(kind, predictor.component(kind, name, inputs)) for kind in COMPONENTS]
+            return [
+                Component(kind, weight, table)
+                for (kind, table), weight in zip(tables, weights, strict=True)
+                if weight > 0 and table is not None
+            ]
+
+        return cls(
+            name,
+            model.label_names(name),
+            reader,
+            served.temperature,
+            predict,
+            find_nearest,
+            find_components,
+        )
 
     @classmethod
     def of_adapted(cls, model: FewShotModel) -> TaskPredictor:
         """Return the predictor of a task that was learned from a handful of examples."""
 
-        def predict(texts: list[str]) -> tuple[Any, Floats, Floats | None]:
-            inputs = model.read(texts)
-            scope = None if model.scope_ is None else model.score_scope(inputs)
-            return inputs, model.probabilities(inputs), scope
+        def predict(_: Sequence[str], inputs: FrozenInputs) -> tuple[Floats, Floats | None]:
+            return model.probabilities(inputs), None if model.scope_ is None else model.score_scope(inputs)
 
-        return cls(model.name, model.label_names, predict, model.find_nearest)
+        def find_components(_: Sequence[str], inputs: FrozenInputs) -> list[Component]:
+            adapted = model.adapted_
+            return [
+                Component(f"{type(part).__name__.lower()} {number}", share, part.probabilities(inputs))
+                for number, (part, share) in enumerate(
+                    zip(adapted.components, adapted.shares, strict=True), start=1
+                )
+                if share > 0
+            ]
+
+        reader = model.metrics_.reader
+        assert reader is not None  # noqa: S101 - a learner that was fitted has one
+        return cls(
+            model.name,
+            model.label_names,
+            reader,
+            model.temperature_,
+            predict,
+            model.find_nearest,
+            find_components,
+        )
 
     def predict(self, texts: str | Sequence[str], *, abstain_below: float | None = None) -> Prediction:
         """Return what the model says of texts; the order stays.
@@ -173,20 +227,31 @@ class TaskPredictor:
         UsageError, DataError
             If these are not texts, or `abstain_below` is no probability.
         """
-        threshold = check_threshold(abstain_below)
+        check_threshold(abstain_below)
         asked = [texts] if isinstance(texts, str) else list(texts)
         with one_thread():
-            inputs, table, scope = self._predict(asked)
-        labels = pick_labels(table, self.label_names, threshold=threshold)
+            return self.predict_encoded(asked, self.encoder.read(asked), abstain_below=abstain_below)
+
+    def predict_encoded(
+        self, texts: Sequence[str], inputs: FrozenInputs, *, abstain_below: float | None = None
+    ) -> Prediction:
+        """Return what `predict` does, for texts that `encoder` has read; on one thread, see `one_thread`."""
+        table, scope = self._predict(texts, inputs)
+        labels = pick_labels(table, self.label_names, threshold=check_threshold(abstain_below))
 
         def find_nearest() -> list[NearestExample]:
             with one_thread():
                 return self._find_nearest(inputs)
 
-        return Prediction(self.task, self.label_names, tuple(asked), labels, table, scope, find_nearest)
+        return Prediction(self.task, self.label_names, tuple(texts), labels, table, scope, find_nearest)
+
+    def components(self, text: str) -> list[Component]:
+        """Return the models that are blended for a text, each with its weight and its probabilities."""
+        with one_thread():
+            return self._find_components([text], self.encoder.read([text]))
 
 
 def as_directions(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return vectors of length 1; zeros stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)

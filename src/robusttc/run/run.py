@@ -16,10 +16,11 @@ from robusttc.formatting import count
 from robusttc.multitask import ClusterMultiTask, load_added, serve_added
 from robusttc.progress import ProgressOption, resolve_progress
 from robusttc.run.evaluation import Evaluation, TaskFigures
-from robusttc.run.folder import Change, RunFolder, Version
+from robusttc.run.folder import RunFolder
 from robusttc.run.outputs import (
     FEWSHOT,
     MULTITASK,
+    RETIRED,
     SCORES,
     SIMILARITY,
     AddedTask,
@@ -30,7 +31,15 @@ from robusttc.run.outputs import (
     read_summary,
 )
 from robusttc.run.predict import Prediction, TaskPredictor
-from robusttc.run.task_files import adapted_names, hash_name, read_adapted, read_task, read_tasks
+from robusttc.run.task_files import (
+    adapted_names,
+    hash_name,
+    read_adapted,
+    read_examples,
+    read_task,
+    read_tasks,
+)
+from robusttc.run.version import Change, Version
 from robusttc.stats import Estimate
 from robusttc.transfer import TransferScores, read_scores
 
@@ -185,7 +194,13 @@ class Run:
     @cached_property
     def task_names(self) -> tuple[str, ...]:
         """The names of all tasks that have a model, sorted."""
-        return tuple(sorted({*(one.task for one in self.evaluation.tasks), *self.adapted_names}))
+        learned = {one.task for one in self.evaluation.tasks} - {*self.retired}
+        return tuple(sorted({*learned, *self.adapted_names}))
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """The names of the tasks that no longer answer and are about to be removed."""
+        return tuple(self.summary.get(RETIRED, ()))
 
     @cached_property
     def adapted_names(self) -> tuple[str, ...]:
@@ -295,6 +310,12 @@ class Run:
         if task not in self.adapted_names:
             raise UnknownTaskError(task, self.adapted_names)
         return read_adapted(self.version, task, self.fewshot)
+
+    def examples_of(self, task: str) -> Task:
+        """Return the examples that an adapted task was learned from."""
+        if task not in self.adapted_names:
+            raise UnknownTaskError(task, self.adapted_names)
+        return read_examples(self.version, task)
 
     def predictor(self, task: str) -> TaskPredictor:
         """Return what predicts for a task; it is kept, so the next call is quick.

@@ -19,7 +19,7 @@ from robusttc.data import Task, TaskSet
 from robusttc.errors import DataError, StoreError, quote
 from robusttc.files import decode_json, encode_json
 from robusttc.jobs import Result, pack, unpack
-from robusttc.run.folder import Version
+from robusttc.run.version import Version
 
 if TYPE_CHECKING:
     from robusttc.fewshot import ClusterFewShot, FewShotModel
@@ -112,7 +112,8 @@ def adapted_names(version: Version) -> tuple[str, ...]:
     """Return the names of the adapted tasks, without reading their models."""
     if ADAPTED_NAMES not in version:
         return ()
-    return tuple(decode_json(version.read(ADAPTED_NAMES).decode()))
+    names = decode_json(version.read(ADAPTED_NAMES).decode())
+    return tuple(name for name in names if adapted_files(name)[0] in version)  # others were erased later
 
 
 def pack_names(names: list[str]) -> Mapping[str, bytes]:

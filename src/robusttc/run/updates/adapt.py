@@ -6,18 +6,20 @@ import time
 from typing import TYPE_CHECKING
 
 from robusttc.data import Task, name_problem
-from robusttc.errors import UsageError, quote
+from robusttc.errors import UnknownTaskError, UsageError, quote
 from robusttc.fewshot import FewShotModel
 from robusttc.formatting import count
-from robusttc.run.folder import Change, FolderWriter
+from robusttc.run.folder import FolderWriter
+from robusttc.run.outputs import FEWSHOT
 from robusttc.run.predict import TaskPredictor
-from robusttc.run.task_files import pack_adapted, pack_names, pack_task
+from robusttc.run.task_files import adapted_files, pack_adapted, pack_names, pack_task
 from robusttc.run.updates.next_version import Limits, judge_version, must_pass_file, refuse_pending
+from robusttc.run.version import Change
 
 if TYPE_CHECKING:
     from robusttc.run.run import Run
 
-__all__ = ["adapt_task"]
+__all__ = ["adapt_task", "restore_task"]
 
 
 def adapt_task(
@@ -73,6 +75,37 @@ def adapt_task(
         writer.publish(change, identity=base.identity, libraries=base.libraries)
     run.reload()
     return model
+
+
+def restore_task(run: Run, name: str, version: int) -> None:
+    """Let the model of an adapted task answer that it had in an earlier version, as the next version.
+
+    Raises
+    ------
+    UnknownTaskError
+        If there is no such adapted task.
+    UsageError
+        If that version is not kept, has no such task, or is from before what it stands on was trained again.
+    StoreError
+        If another process works on the run, or the disk does not take it.
+    """
+    with FolderWriter(run.folder) as writer:
+        refuse_pending(writer)
+        run.reload()
+        if name not in run.adapted_names:
+            raise UnknownTaskError(name, run.adapted_names)
+        earlier, base = writer.version(version), run.version
+        files = adapted_files(name)
+        learner = f"{FEWSHOT}/manifest.json"
+        if any(file not in earlier for file in files) or earlier.files[learner] != base.files[learner]:
+            where = f"version {version}"
+            raise UsageError("the task cannot be restored", where=where, expected="a version of this task")
+        writer.begin(base)
+        for file in files:
+            writer.write(file, earlier.read(file))
+        sentence = f"{quote(name)} is again as in version {version}."
+        writer.publish(Change("adapt", (name,), sentence), identity=base.identity, libraries=base.libraries)
+    run.reload()
 
 
 def refuse_taken(run: Run, name: str, *, replace: bool) -> None:

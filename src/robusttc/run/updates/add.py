@@ -13,8 +13,8 @@ from robusttc.errors import DataError, UsageError, WorkError, quote
 from robusttc.formatting import count
 from robusttc.multitask import check_learnable, save_added
 from robusttc.progress import Progress
-from robusttc.run.fit import FitContext, encode_texts, hash_task
-from robusttc.run.folder import Change
+from robusttc.run.fit import FitContext, encode_texts
+from robusttc.run.inputs import hash_task
 from robusttc.run.outputs import (
     CLUSTERS,
     SCORES,
@@ -41,6 +41,7 @@ from robusttc.run.updates.next_version import (
     list_names,
     with_figures,
 )
+from robusttc.run.version import Change
 
 __all__ = ["AddResult", "add_tasks"]
 

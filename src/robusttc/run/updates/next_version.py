@@ -26,18 +26,20 @@ from robusttc.formatting import count
 from robusttc.progress import Progress
 from robusttc.run.evaluation import Evaluation, TaskFigures
 from robusttc.run.fit import FitContext, make_runner, stop_in
-from robusttc.run.folder import Change, FolderWriter, Version
+from robusttc.run.folder import FolderWriter
 from robusttc.run.outputs import ClusterRow
 from robusttc.run.predict import TaskPredictor
 from robusttc.run.run import Run
 from robusttc.run.settings import Execution, FitSettings, make_settings
 from robusttc.run.store import JobStore
 from robusttc.run.task_files import hash_name, pack_task, read_examples, unpack_task
+from robusttc.run.version import Change, Version
 
 __all__ = [
     "Flip",
     "Judgement",
     "Limits",
+    "PendingChangeError",
     "Update",
     "count_clusters",
     "give_up",
@@ -53,6 +55,10 @@ CHANGE = "change"  # the fact of the job store that says which change is under w
 VERBS = {"add": "adding", "remove": "removing"}
 REQUIRED = "must_pass"
 MAX_LISTED = 10
+
+
+class PendingChangeError(UsageError):
+    """A change of the run was begun and is not finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +216,14 @@ def refuse_pending(writer: FolderWriter, wanted: Mapping[str, Any] | None = None
     """Refuse to change a run while another change than the wanted one is begun and not finished."""
     found, where = pending_change(writer), repr(str(writer.path))
     if found is not None and found != wanted:
-        raise UsageError(
+        raise PendingChangeError(
             "another change of the run is under way",
             where=where,
             got=f"{VERBS[found['kind']]} {list_names(found['tasks'])}",
             todo=f"repeat that command to finish it, or drop it with: robusttc {found['kind']} RUN --give-up",
         )
     if writer.jobs_path(writer.next_number).exists() and writer.jobs().fact("identity") is not None:
-        raise UsageError(
+        raise PendingChangeError(
             "a fit is being tried again", where=where, todo="finish it first: repeat the fit with --retry"
         )
 

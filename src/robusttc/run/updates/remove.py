@@ -25,11 +25,12 @@ from robusttc.multitask import ClusterMultiTask, load_added, save_added
 from robusttc.progress import Progress
 from robusttc.run.evaluation import TaskFigures
 from robusttc.run.fit import FitContext, encode_tasks, evaluate, fit_fewshot, fit_multitask
-from robusttc.run.folder import Change
+from robusttc.run.folder import FolderWriter
 from robusttc.run.outputs import (
     CLUSTERS,
     FEWSHOT,
     MULTITASK,
+    RETIRED,
     SCORES,
     SIMILARITY,
     SUMMARY,
@@ -55,10 +56,12 @@ from robusttc.run.updates.next_version import (
     judge_version,
     list_names,
     must_pass_file,
+    refuse_pending,
     with_figures,
 )
+from robusttc.run.version import Change
 
-__all__ = ["RemovalPlan", "RemoveResult", "plan_removal", "remove_tasks"]
+__all__ = ["RemovalPlan", "RemoveResult", "plan_removal", "remove_tasks", "retire_tasks"]
 
 # The stages that are done again.
 RETRAINED = ("multitask", "fewshot", "evaluate")
@@ -117,6 +120,28 @@ class RemoveResult:
     flips: tuple[Flip, ...]
     sentences: tuple[str, ...]
     doubts: tuple[str, ...]
+
+
+def retire_tasks(run: Run, names: Iterable[str]) -> None:
+    """Let tasks answer no longer, at once: the next version says so, and `remove_tasks` does the rest.
+
+    Raises
+    ------
+    UnknownTaskError, UsageError, StoreError
+        As `remove_tasks`.
+    """
+    with FolderWriter(run.folder) as writer:
+        refuse_pending(writer)
+        run.reload()
+        wanted = sorted(set(names))
+        plan_removal(run, wanted)
+        base = run.version
+        summary = {key: value for key, value in run.summary.items() if key != "costs"}
+        writer.begin(base)
+        writer.write(SUMMARY, pack_summary({**summary, RETIRED: sorted({*run.retired, *wanted})}))
+        change = Change("retire", tuple(wanted), f"{list_names(wanted)}: no longer served.")
+        writer.publish(change, identity=base.identity, libraries=base.libraries)
+    run.reload()
 
 
 def plan_removal(run: Run, names: Iterable[str]) -> RemovalPlan:
@@ -334,7 +359,10 @@ def publish(
         "sentences": list(sentences),
     }
     change = Change("remove", tuple(sorted(gone)), sentences[0], details=details)
-    version = update.publish(change, judgement, update.identity({}, gone=gone), erase=files, drop_older=True)
+    # Of tasks that nobody learned from, older versions have their own files and no more.
+    drop_older = not gone <= set(run.adapted_names)
+    identity = update.identity({}, gone=gone)
+    version = update.publish(change, judgement, identity, erase=files, drop_older=drop_older)
     names = tuple(sorted(gone))
     return RemoveResult(
         run.folder, version.number, names, plan, judgement.flips, sentences, tuple(update.doubts)
@@ -375,7 +403,7 @@ def write_models(update: Update, plan: RemovalPlan, gone: set[str], again: Retra
 def summarise(update: Update, gone: set[str], again: Retrained) -> dict[str, Any]:
     """Return the summary without some tasks: their entries, and their names in sentences."""
     run = update.run
-    before = {key: value for key, value in run.summary.items() if key != "costs"}
+    before = {key: value for key, value in run.summary.items() if key not in {"costs", RETIRED}}
     rows = {name: row for name, row in run.cluster_rows.items() if name not in gone}
     figures = [*again.figures, *(head.figures for head in again.heads.values())]
     n_rows = sum(len(run.rows_of(name)) for name in gone if name in run.cluster_rows)

@@ -1,1 +1,0 @@
-"""The parts of the report's page that need no program to be read: each gives markup from the document."""
