@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from live_server import serving
+from live_server import copy_of_run, serving
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from tiny_run import copy_of_run
 
 QUICK, THOROUGH = 50, 1_000
 
