@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import Case, find_faults, power_losses
+from harness import Case, count_steps, find_faults, power_losses
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
@@ -50,8 +50,7 @@ def adapt(folder: Path) -> None:
 
 def remove(folder: Path, *names: str) -> None:
     """Remove tasks; what the history says of their influence must be true whenever it is said."""
-    if names[0] in Run(folder).task_names:
-        remove_tasks(folder, names)
+    remove_tasks(folder, names)
     change = Run(folder).history[-1]
     assert change.kind == "remove"
     assert bool(change.details["retrained"]) == ("task 0" in names)
@@ -86,18 +85,19 @@ def make_cases() -> list[Case]:
     ]
 
 
-def moments(n_steps: int, n: int) -> list[int]:
-    """Return some steps, spread over all."""
+def moments(case: Case, root: Path, n: int) -> list[int]:
+    """Lay out a case, and return some of its steps, spread over all."""
+    case.lay_out(root)
+    # Texts that were encoded once are in the cache of vectors: the first time has more steps.
+    n_steps = count_steps(case.change, case.copy(root, root / "again"))
+    assert n_steps > 30
     return sorted({1 + place * (n_steps - 1) // (n - 1) for place in range(n)})
 
 
 @pytest.mark.parametrize("case", make_cases(), ids=lambda case: case.name)
 def test_killed_at_any_moment(case: Case, quick_path: Path) -> None:
-    n_steps = case.lay_out(quick_path)
-    assert n_steps > 30
-    faults = [
-        fault for n in moments(n_steps, N_MOMENTS) for fault in find_faults(case, quick_path, n, "kill")
-    ]
+    chosen = moments(case, quick_path, N_MOMENTS)
+    faults = [fault for n in chosen for fault in find_faults(case, quick_path, n, "kill")]
     assert faults == []
 
 
@@ -109,6 +109,6 @@ def test_what_was_published_survives_a_loss_of_power(case: Case, quick_path: Pat
 
 def test_a_full_disk_while_a_version_is_written(quick_path: Path) -> None:
     case = make_cases()[1]
-    n_steps = case.lay_out(quick_path)
-    faults = [fault for n in moments(n_steps, 6) for fault in find_faults(case, quick_path, n, "full")]
+    chosen = moments(case, quick_path, 6)
+    faults = [fault for n in chosen for fault in find_faults(case, quick_path, n, "full")]
     assert faults == []

@@ -90,8 +90,10 @@ def test_an_added_task_leaves_no_trace_and_touches_nobody(tmp_path: Path) -> Non
     assert {"task 6", "task 7"} < set(run.scores.task_names)
     with pytest.raises(UnknownTaskError):
         run.predict(GONE, TEXTS)
+    again = remove_tasks(folder, [GONE])  # as after a kill: what was left to erase is erased
+    assert (again.version, again.sentences) == (4, result.sentences)
     with pytest.raises(UnknownTaskError):
-        remove_tasks(folder, [GONE])
+        remove_tasks(folder, [GONE, "task 6"])
     remove_tasks(folder, ["task 6"])
     assert files_of(folder) == kept
     # It may come again.

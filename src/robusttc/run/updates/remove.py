@@ -148,6 +148,8 @@ def plan_removal(run: Run, names: Iterable[str]) -> RemovalPlan:
     """Return what a removal means, before anything is done; for errors see `remove_tasks`."""
     wanted = tuple(sorted(set(names)))
     rows = run.cluster_rows
+    if is_done(run, wanted):
+        return RemovalPlan((), (), wanted, (), 0.0)
     for name in wanted:
         if name not in rows and name not in run.adapted_names:
             raise UnknownTaskError(name, [*rows, *run.adapted_names])
@@ -166,21 +168,35 @@ def plan_removal(run: Run, names: Iterable[str]) -> RemovalPlan:
     others = tuple(name for name in wanted if name not in of_fit)
     if not learned_from:
         return RemovalPlan((), in_models, others, (), 0.0)
-    retrains = ["the model of all tasks", "own models, weights, temperatures and the out-of-scope score"]
-    numbers = sorted({rows[name].cluster for name in learned_from} - {-1})
+    seconds = sum(cost["wall_seconds"] for cost in run.costs if cost["stage"] in RETRAINED)
+    return RemovalPlan(learned_from, in_models, others, list_retrained(run, learned_from, wanted), seconds)
+
+
+def list_retrained(run: Run, learned_from: Iterable[str], gone: Iterable[str]) -> tuple[str, ...]:
+    """Say what is trained again, a phrase each."""
+    phrases = ["the model of all tasks", "own models, weights, temperatures and the out-of-scope score"]
+    numbers = sorted({run.clusters[name] for name in learned_from} - {-1})
     if numbers and run.summary["multitask"]["clusters_serve"]:
         listed = ", ".join(map(str, numbers))
-        retrains.insert(1, f"the model of cluster {listed}, and those of all clusters that start from it")
+        phrases.insert(1, f"the model of cluster {listed}, and those of all clusters that start from it")
     if run.summary["fewshot"] is not None:
-        retrains.append("what learns new tasks from a handful of examples")
-    sharing = [name for name, one in run.added.items() if one.shares and name not in wanted]
+        phrases.append("what learns new tasks from a handful of examples")
+    sharing = {name for name, one in run.added.items() if one.shares} - set(gone)
     if sharing:
-        retrains.append(f"classifiers of {count(len(sharing), 'task')} that came later")
-    adapted = set(run.adapted_names) - set(wanted)
+        phrases.append(f"classifiers of {count(len(sharing), 'task')} that came later")
+    adapted = set(run.adapted_names) - set(gone)
     if adapted:
-        retrains.append(f"{count(len(adapted), 'task')} made by robusttc adapt, from their examples")
-    seconds = sum(cost["wall_seconds"] for cost in run.costs if cost["stage"] in RETRAINED)
-    return RemovalPlan(learned_from, in_models, others, tuple(retrains), seconds)
+        phrases.append(f"{count(len(adapted), 'task')} made by robusttc adapt, from their examples")
+    return tuple(phrases)
+
+
+def is_done(run: Run, names: tuple[str, ...]) -> bool:
+    """Tell whether the version that answers is the removal of these tasks.
+
+    Killed while older versions are erased, the same command finishes that: it opens the folder for writing.
+    """
+    change = run.version.change
+    return change.kind == "remove" and change.tasks == names and not set(names) & set(run.adapted_names)
 
 
 def remove_tasks(
@@ -227,6 +243,10 @@ def remove_tasks(
     """
     with Update.begin(folder) as update:
         plan = plan_removal(update.run, names)
+        if is_done(update.run, plan.others):
+            sentences = tuple(update.run.version.change.details["sentences"])
+            number = update.run.version.number
+            return RemoveResult(update.run.folder, number, plan.others, plan, (), sentences, ())
         gone = {*plan.learned_from, *plan.in_models, *plan.others}
         update.claim("remove", dict.fromkeys(sorted(gone), ""))
         again = Retrained()
