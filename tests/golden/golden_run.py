@@ -87,8 +87,6 @@ def write_small_tasks(folder: Path) -> None:
     write_task(folder / "more" / f"{ADDED}.csv", 6)
     write_task(folder / "examples.csv", 7)
     (folder / "texts.txt").write_text("where is my parcel\n", encoding="utf-8")
-    row = f"{TASK_NAMES[0]},where is my parcel number five,track,greet"
-    (folder / "predictions.csv").write_text(f"task,text,label,predicted\n{row}\n", encoding="utf-8")
 
 
 def write_task(path: Path, number: int) -> None:
@@ -120,7 +118,6 @@ def list_commands(folder: Path) -> dict[str, list[str]]:
         "evaluate": [run],
         "report": [run],
         "explain": [run, "--task", TASK_NAMES[0]],
-        "compare": [run, str(folder / "predictions.csv")],
         "predict": [run, str(folder / "texts.txt"), "--task", TASK_NAMES[0]],
         "adapt": [run, str(folder / "examples.csv"), "--name", ADAPTED],
         "add": [run, str(folder / "more")],
