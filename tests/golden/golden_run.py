@@ -87,6 +87,12 @@ def write_small_tasks(folder: Path) -> None:
     write_task(folder / "more" / f"{ADDED}.csv", 6)
     write_task(folder / "examples.csv", 7)
     (folder / "texts.txt").write_text("where is my parcel\n", encoding="utf-8")
+    with (folder / "good" / f"{TASK_NAMES[0]}.csv").open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["split"] == "test"]
+    with (folder / "predictions.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["task", "text", "label", "predicted"])
+        writer.writerows([TASK_NAMES[0], row["text"], row["label"], row["label"]] for row in rows)
 
 
 def write_task(path: Path, number: int) -> None:
@@ -118,6 +124,7 @@ def list_commands(folder: Path) -> dict[str, list[str]]:
         "evaluate": [run],
         "report": [run],
         "explain": [run, "--task", TASK_NAMES[0]],
+        "compare": [run, str(folder / "predictions.csv")],
         "predict": [run, str(folder / "texts.txt"), "--task", TASK_NAMES[0]],
         "adapt": [run, str(folder / "examples.csv"), "--name", ADAPTED],
         "add": [run, str(folder / "more")],
@@ -143,7 +150,7 @@ def run_commands(folder: Path, helps: dict[str, str]) -> dict[str, Ended]:
             arguments += [part for option in short for part in option]
         ended[name] = run_command(name, *arguments)
         if name == "fit":
-            shutil.copytree(folder / "run", folder / "run-of-fit")
+            shutil.copytree(folder / "run", folder / "run-of-fit", symlinks=True)
     return ended
 
 
@@ -207,5 +214,7 @@ def read_columns(path: Path) -> tuple[list[str], list[str]]:
 
 def read_summary(run: Path) -> Any:
     """Return the summary of a run, or None where a version has no such file."""
-    path = run / "summary.json"
+    path = next(
+        (path for path in (run / "current" / "summary.json", run / "summary.json") if path.is_file()), run
+    )
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -136,9 +136,12 @@ def walk_json(value: Any, path: str) -> Iterator[tuple[str, str]]:
 def describe_files(run: Path, prefix: str = "") -> Section:
     """Return the files of a run, hashes and numbers replaced; of a CSV file its header."""
     found: Section = {}
-    for path in sorted(path for path in run.rglob("*") if path.is_file()):
+    # The files of the current version in the place of the objects and of all versions.
+    inside = [*run.rglob("*"), *(run / "current").rglob("*")]
+    parts = {path: path.relative_to(run).parts for path in inside if path.is_file()}
+    for path in sorted(path for path, names in parts.items() if names[0] not in ("objects", "versions")):
         if not path.name.endswith(PASSING_FILES):
-            name = name_file(str(path.relative_to(run)))
+            name = name_file("/".join(parts[path]))
             found[f"{prefix}{name}"] = read_header(path) if path.suffix == ".csv" else "file"
     return found
 

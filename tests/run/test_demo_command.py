@@ -108,7 +108,7 @@ def test_every_line(place: Path, journey: Said) -> None:
         r"",
         r"3\. Which tasks help each other, and what it is worth",
         re.escape(f"   $ robusttc fit {quoted('tasks')} --out {quoted('run')} ")
-        + r"--n-folds 2 --n-random 1 --seed 1 --workers [12]",
+        + r"--encoder sentence --n-folds 2 --n-random 1 --seed 1 --workers [12]",
         r"",
         r"\d clusters? of \d.* tasks \(.*\)\.",
         r"Groups .*|All tasks are one cluster: .*",

@@ -375,7 +375,7 @@ def show_new_tasks(
     own, ours = accuracies["own"], accuracies["ours"]
     say(console, f"\nOf {n_rows} other rows of it, in {texts}, {ours[0]:.1%} are predicted right;")
     say(console, f"by logistic regression on its examples alone, {own[0]:.1%}.\n")
-    say(console, f"Test accuracy in %: mean over {len(own)} new tasks [95 % interval]")
+    say(console, f"Test accuracy: mean over {len(own)} new tasks [95 % interval]")
     table = make_table("model", "accuracy", "over own", name_width=None)
     for model, values in accuracies.items():
         gain = "" if model == "own" else percent(mean_interval(values - own), sign="+")

@@ -95,13 +95,20 @@ class BlockedMatrix:
         self.transposed = np.ascontiguousarray(matrix.T)
 
     def __rmatmul__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        n_blocks = -(-len(rows) // BLOCK_ROWS)
-        padded = np.zeros((n_blocks * BLOCK_ROWS, rows.shape[1]), dtype=np.float32)
-        padded[: len(rows)] = rows
-        blocks = padded.reshape(n_blocks, BLOCK_ROWS, -1).transpose(0, 2, 1)
-        # Contiguous, since sums over a row depend on how it lies in memory.
-        product = np.ascontiguousarray((self.transposed @ blocks).transpose(0, 2, 1))
-        return product.reshape(len(padded), -1)[: len(rows)]
+        n_rows = len(rows)
+        if n_rows < BLOCK_ROWS:
+            padding = np.zeros((BLOCK_ROWS - n_rows, rows.shape[1]), dtype=np.float32)
+            return self.__rmatmul__(np.concatenate([rows, padding]))[:n_rows]
+        n_blocks, left = divmod(n_rows, BLOCK_ROWS)
+        # Its rows are contiguous, since sums over a row depend on how it lies in memory.
+        product = np.empty((n_rows, len(self.transposed)), dtype=np.float32)
+        blocks, products = (
+            part[: n_rows - left].reshape(n_blocks, BLOCK_ROWS, -1) for part in (rows, product)
+        )
+        products[:] = (self.transposed @ blocks.transpose(0, 2, 1)).transpose(0, 2, 1)
+        if left:  # the last block overlaps the one before
+            product[-left:] = (self.transposed @ rows[-BLOCK_ROWS:].T).T[-left:]
+        return product
 
 
 def find_resources() -> Path:

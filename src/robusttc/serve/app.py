@@ -101,18 +101,18 @@ async def watch_versions(served: ServedRun) -> None:
 def add_health(app: FastAPI, metrics: Metrics) -> None:
     """Add what watches the server."""
 
-    @app.get("/livez", tags=["health"])
+    @app.get("/livez", tags=["health"], response_class=PlainTextResponse)
     async def livez() -> PlainTextResponse:
         """Whether the process answers at all."""
         return PlainTextResponse("ok\n")
 
-    @app.get("/readyz", tags=["health"])
+    @app.get("/readyz", tags=["health"], response_class=PlainTextResponse)
     async def readyz(request: Request) -> PlainTextResponse:
         """Whether predictions are made: one is, ahead of the queue."""
         await request.app.state.service.probe()
         return PlainTextResponse("ok\n")
 
-    @app.get("/metrics", tags=["health"])
+    @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
     async def show_metrics(request: Request) -> Response:
         """Return the figures of the server for Prometheus."""
         request.app.state.access.require_admin(request)

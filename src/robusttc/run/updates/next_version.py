@@ -326,8 +326,15 @@ def judge_version(
 
 
 def find_flips(run: Run, after: Mapping[str, TaskPredictor], name: str) -> list[Flip]:
-    """Return the held-out texts of a task that are labelled otherwise than before."""
-    task = read_examples(run.version, name) if name in run.adapted_names else run.rows_of(name)
+    """Return the held-out texts of a task that are labelled otherwise than before.
+
+    Where the task is damaged, nothing was predicted before: a new version of it mends that.
+    """
+    try:
+        task = read_examples(run.version, name) if name in run.adapted_names else run.rows_of(name)
+        run.predictor(name)
+    except StoreError:
+        return []
     rows = held_out_rows(task)
     texts = list(task.texts_at(rows))
     if not texts:
