@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from robusttc.cli.console import print_examples
-from robusttc.cli.explain import best_first, conflict_sentence, show_explanation
+from robusttc.cli.explain import best_first, show_explanation
 from robusttc.clustering import RobustTaskClustering, make_planted_scores
 from robusttc.data import Task
 from robusttc.encoders import DenseInputs
@@ -32,7 +32,7 @@ from robusttc.run.outputs import similarity_of
 from robusttc.stats import Estimate, share_interval
 from robusttc.transfer import TransferScores
 
-PLAIN = {"supported": True, "similarity": {}}
+PLAIN = {"supported": True}
 
 
 def relation(kind: str, label: str, other: str = "x", share: int = 10) -> LabelMatch:
@@ -62,16 +62,11 @@ def test_pairs_and_matrices_speak_for_planted_clusters(seed: int) -> None:
         assert clear == (pair.verdict != "uncertain")
         assert pair.outlier == pytest.approx(similarity.outliers[place, other])
     to_others = similarity_to_others("task 03", similarity)
-    reasons = explain_cluster(
-        "task 03", partition, confidence=0.9, supported=False, pairs=pairs, similarity=to_others
-    )
+    reasons = explain_cluster("task 03", partition, confidence=0.9, supported=False, pairs=pairs)
     assert (reasons.size, reasons.n_mates_measured, reasons.next_number) == (12, 11, 1 - reasons.number)
     assert reasons.within is not None
     assert reasons.next_best is not None
     assert reasons.within.low > reasons.next_best.high
-    assert reasons.similarity_within is not None
-    assert reasons.similarity_next is not None
-    assert reasons.similarity_within > reasons.similarity_next
     assert "90% sure if the clusters are real, which held-out pairs do not confirm" in reasons.sentence
     assert "measured with 11 of them" in reasons.sentence
     nearest = find_nearest(pairs, to_others, partition)
@@ -97,10 +92,8 @@ def test_what_was_not_measured_is_not_there() -> None:
     (other,) = measured_pairs("b", scores, {"a": 1, "b": 0, "c": 0})
     reasons = explain_cluster("b", {"a": 1, "b": 0, "c": 0}, confidence=1.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
     assert "over 99% sure. It was measured with none of them." in reasons.sentence
-    reasons = explain_cluster(
-        "b", {"a": -1, "b": 0}, confidence=0.5, supported=True, pairs=(other,), similarity={"a": 0.5}
-    )
-    assert (reasons.next_number, reasons.similarity_next) == (None, None)
+    reasons = explain_cluster("b", {"a": -1, "b": 0}, confidence=0.5, supported=True, pairs=(other,))
+    assert reasons.next_number is None
     reasons = explain_cluster("b", {"a": 1}, confidence=0.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
     assert reasons.sentence.startswith("It is in no cluster. Of 1 measured pair")
     assert explain_cluster("b", {"b": 3}, confidence=1.0, pairs=(), **PLAIN).sentence.startswith(  # type: ignore[arg-type]
@@ -213,7 +206,7 @@ def test_the_best_of_every_label_is_shown_first() -> None:
 def test_conflicts_in_words() -> None:
     def conflict(whose: Any, goes_to: str | None, share: Estimate | None) -> str:
         reason: Any = "same name, other texts" if share else "same text, other label"
-        return conflict_sentence(LabelConflict(reason, "pay", "b", "Pay", whose, goes_to, share, share, 8))
+        return LabelConflict(reason, "pay", "b", "Pay", whose, goes_to, share, share, 8).sentence
 
     few = share_interval(1, 8)
     assert conflict("own", "send", few) == (

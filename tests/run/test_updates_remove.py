@@ -25,7 +25,7 @@ from robusttc.data import Task, TaskSet, write_tasks
 from robusttc.encoders import VectorCache, default_cache_folder
 from robusttc.errors import UnknownTaskError, UsageError
 from robusttc.run import FitSettings, Run, fit_run
-from robusttc.run.updates import add_tasks, plan_removal, remove_tasks
+from robusttc.run.updates import add_tasks, plan_removal, remove_tasks, retire_tasks
 
 __all__ = ["inline"]
 
@@ -214,6 +214,16 @@ def test_a_version_that_flips_too_much_is_refused(tmp_path: Path, capsys: Out) -
     assert main(command) == 0
     assert run.reload().version.number == 2
     assert run.version.change.seconds > 0
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_removal_leaves_other_tasks_that_no_longer_answer_as_they_are(tmp_path: Path) -> None:
+    run = Run(copy_of_run(tmp_path / "run"))
+    for name in ("one", "two"):
+        run.adapt(examples(name))
+    retire_tasks(run, ["one", "two"])
+    run.remove(["one"], progress=False)
+    assert (run.retired, run.adapted_names) == (("two",), ("two",))
 
 
 def test_odd_names_go_through_every_command(

@@ -26,7 +26,7 @@ from robusttc.cli.options import DeviceOption, JsonOption, RunFolder
 from robusttc.formatting import count
 
 if TYPE_CHECKING:
-    from robusttc.run.explain import Explanation, LabelConflict, LabelMatch
+    from robusttc.run.explain import Explanation, LabelMatch
     from robusttc.run.explain.cross_predictions import LabelComparison
     from robusttc.run.explain.place import Direction, MeasuredPair, Nearest
     from robusttc.run.explain.sharing import Sharing
@@ -177,7 +177,7 @@ def show_labels(console: Console, labels: LabelComparison, limit: int, *, show_t
     if labels.conflicts:
         print_title(console, "Conflicts between labels")
         for conflict in cut(labels.conflicts, limit):
-            print_wrapped(console, f"• {conflict_sentence(conflict)}", indent=2)
+            print_wrapped(console, f"• {name(conflict.sentence)}", indent=2)
             if show_texts:
                 print_examples(console, conflict.texts)
         print_more(console, len(labels.conflicts), len(cut(labels.conflicts, limit)))
@@ -198,18 +198,6 @@ def best_first(matches: Sequence[LabelMatch], limit: int) -> Sequence[LabelMatch
         best.setdefault(one.label, one)
     ordered = sorted(matches, key=lambda one: (best[one.label] != one, kinds.index(one.kind), rank[one]))
     return sorted(ordered[:limit], key=lambda one: rank[one])
-
-
-def conflict_sentence(conflict: LabelConflict) -> str:
-    """Say what two tasks disagree about."""
-    label, other, task = name(conflict.label), name(conflict.other_label), name(conflict.task)
-    if conflict.share is None:
-        return f"{count(conflict.n_texts, 'text')} of both tasks: {label} here, {other} in {task}"
-    kept = f"{100 * conflict.share.mean:.0f}% of {conflict.n_texts:,} keep the name"
-    if conflict.whose == "both":
-        return f"{label}: the same name in {task}, but neither's texts are like the other's ({kept})"
-    whose, there = ("its", f"in {task}") if conflict.whose == "own" else (f"{task}'s", "here")
-    return f"{label}: most of {whose} texts of that name are {name(conflict.goes_to or '')} {there} ({kept})"
 
 
 def show_sharing(console: Console, sharing: Sharing) -> None:

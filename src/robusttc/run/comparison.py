@@ -185,13 +185,13 @@ def compare_task(run: Run, name: str, rows: Sequence[tuple[str, str, str]]) -> T
     right = np.array([ours[place] == rows[place][1] for place in kept], dtype=np.bool_)
     today = np.array([rows[place][2] == rows[place][1] for place in kept], dtype=np.bool_)
     n_texts = len(kept)
-    shares = (share_interval(int(hits.sum()), n_texts) if n_texts else None for hits in (right, today))
     unknown = tuple(sorted({label for _, label, _ in rows} - set(run.predictor(name).label_names)))
     return TaskComparison(
         name,
         n_texts,
         len(rows) - n_texts,
-        *shares,
+        share_interval(int(right.sum()), n_texts) if n_texts else None,
+        share_interval(int(today.sum()), n_texts) if n_texts else None,
         int((right & ~today).sum()),
         int((today & ~right).sum()),
         mean_interval(right.astype(np.float64) - today) if n_texts else None,
@@ -217,7 +217,8 @@ def read_predictions(
     """Return text, label and predicted label of every row, by task."""
     path = Path(source) if isinstance(source, str | os.PathLike) else source
     where = str(path) if isinstance(path, Path) else "DataFrame"
-    problems, found = ProblemList(), {}
+    problems = ProblemList()
+    found: dict[str, list[tuple[str, str, str]]] = {}
     with problems.collecting(where):
         for table in open_tables(path, problems, known=COLUMNS):
             names = {normalise_name(name): name for name in table.columns}

@@ -225,8 +225,8 @@ def cross_predict(own: Sample, other: Sample) -> tuple[CrossTable, tuple[CommonT
         if key in label_of and key in other_label_of:
             codes = label_of[key], other_label_of[key]
             common[codes] += 1
-            names = own.texts.label_names[codes[0]], other.texts.label_names[codes[1]]
-            listed.append(CommonText(shown, *names))
+            label, other_label = own.texts.label_names[codes[0]], other.texts.label_names[codes[1]]
+            listed.append(CommonText(shown, label, other_label))
     forward, backward = count_predictions(own, other), count_predictions(other, own)
     forward[:, :-1] += common
     backward[:, :-1] += common.T

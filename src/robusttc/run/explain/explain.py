@@ -220,7 +220,6 @@ def explain_task(run: Run, name: str, *, n_others: int = 8, by_gradients: bool =
         confidence=run.confidence.get(name),
         supported=bool((run.verdict or {}).get("supported")),
         pairs=pairs,
-        similarity=to_others,
     )
     nearest = find_nearest(pairs, to_others, run.clusters, n=max(MIN_NEAREST, n_others))
     return Explanation(

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, false_discovery_control, hypergeom
 
+from robusttc.formatting import count
 from robusttc.models import label_words, name_as_text
 from robusttc.stats import Estimate, share_interval
 
@@ -111,6 +112,19 @@ class LabelConflict:
     share_elsewhere: Estimate | None  # of those that go elsewhere
     n_texts: int  # that this rests on
     texts: tuple[str, ...] = ()  # those in dispute, for the second reason
+
+    @property
+    def sentence(self) -> str:
+        """What two tasks disagree about."""
+        if self.share is None:
+            texts = count(self.n_texts, "text")
+            return f"{texts} of both tasks: {self.label} here, {self.other_label} in {self.task}"
+        kept = f"{100 * self.share.mean:.0f}% of {self.n_texts:,} keep the name"
+        if self.whose == "both":
+            unlike = "but neither's texts are like the other's"
+            return f"{self.label}: the same name in {self.task}, {unlike} ({kept})"
+        whose, there = ("its", f"in {self.task}") if self.whose == "own" else (f"{self.task}'s", "here")
+        return f"{self.label}: most of {whose} texts of that name are {self.goes_to} {there} ({kept})"
 
 
 def find_matches(tables: Sequence[CrossTable]) -> tuple[LabelMatch, ...]:
@@ -274,10 +288,9 @@ def name_conflicts(tables: Sequence[CrossTable], matched: set[tuple[str, str, st
             find_elsewhere(counts, place, labels) if value < LEVEL else None
             for (counts, place), labels, value in zip(pair, names, adjusted, strict=True)
         )
-        clashes: list[tuple[Whose, Elsewhere]] = [
-            (whose, clash)
-            for whose, clash in (("own", there), ("other", here))
-            if clash is not None and clash.goes_to is not None
+        sides: tuple[tuple[Whose, Elsewhere | None], ...] = (("own", there), ("other", here))
+        clashes = [
+            (whose, clash) for whose, clash in sides if clash is not None and clash.goes_to is not None
         ]
         # Texts that fit no label may only be worded otherwise, unless it is so both ways.
         if there is not None and here is not None and there.goes_to is None and here.goes_to is None:

@@ -94,8 +94,6 @@ class ClusterReasons:
     within: Estimate | None
     next_number: int | None  # None where no other cluster was measured
     next_best: Estimate | None
-    similarity_within: float | None  # mean completed similarity to its cluster
-    similarity_next: float | None  # to the most similar other cluster
     sentence: str = ""  # all this in words
 
 
@@ -273,18 +271,15 @@ def explain_cluster(
     confidence: float | None,
     supported: bool,
     pairs: tuple[MeasuredPair, ...],
-    similarity: Mapping[str, float],
 ) -> ClusterReasons:
     """Return the reasons for a task's cluster, from what `measured_pairs` returned.
 
-    `clusters` has the cluster of every task, -1 for none; `similarity` the completed similarity of the task
-    to every other one; `supported` says whether held-out pairs support the clusters.
+    `clusters` has the cluster of every task, -1 for none; `supported` says whether held-out pairs support the
+    clusters.
 
     Examples
     --------
-    >>> reasons = explain_cluster(
-    ...     "a", {"a": 0, "b": 0}, confidence=0.9, supported=True, pairs=(), similarity={"b": 1.0}
-    ... )
+    >>> reasons = explain_cluster("a", {"a": 0, "b": 0}, confidence=0.9, supported=True, pairs=())
     >>> reasons.sentence
     'It is in cluster 0 with 1 other task, 90% sure. No pair of it was measured.'
     """
@@ -299,23 +294,19 @@ def explain_cluster(
     # The best of many clusters of one task each would be the best by chance.
     rivals = [own for own in rivals if len(heights[own]) >= MIN_RIVALS] or rivals
     next_number = max(rivals, key=lambda own: (means[own], -own)) if rivals else None
-    likeness = {
-        own: float(np.mean(values)) for own, values in by_cluster(similarity.items(), clusters).items()
-    }
     reasons = ClusterReasons(
         number,
         len(mates) + (number >= 0),
         confidence,
         supported,
         pairs,
-        *(sum(pair.speaks == side for pair in pairs) for side in ("for", "against")),
+        sum(pair.speaks == "for" for pair in pairs),
+        sum(pair.speaks == "against" for pair in pairs),
         len(measured),
         sum(pair.to_task is not None and pair.to_task.above_average > 0 for pair in measured),
         mean_interval(heights[number]) if number in heights else None,
         next_number,
         None if next_number is None else mean_interval(heights[next_number]),
-        likeness.get(number),
-        max((mean for own, mean in likeness.items() if own != number), default=None),
     )
     return replace(reasons, sentence=" ".join(cluster_sentences(reasons)))
 

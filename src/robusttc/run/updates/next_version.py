@@ -255,7 +255,7 @@ def give_up(folder: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
 def settings_of(run: Run) -> FitSettings:
     """Return the settings of a run; one of another version of robusttc may have others."""
     try:
-        return make_settings(FitSettings, run.summary["configuration"])
+        settings: FitSettings = make_settings(FitSettings, run.summary["configuration"])
     except UsageError as error:
         raise StoreError(
             "the settings of the run cannot be used",
@@ -263,6 +263,7 @@ def settings_of(run: Run) -> FitSettings:
             got=str(error),
             todo="use the robusttc that made the run",
         ) from error
+    return settings
 
 
 def must_pass_file(name: str) -> str:

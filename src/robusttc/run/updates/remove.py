@@ -432,6 +432,9 @@ def summarise(update: Update, gone: set[str], again: Retrained) -> dict[str, Any
         "doubts": list(dict.fromkeys([*doubts, *update.doubts])),
         "quarantined": jobs,
     }
+    retired = sorted(set(run.retired) - gone)
+    if retired:
+        summary[RETIRED] = retired
     if again.multitask is not None:
         summary["multitask"] = describe_multitask(again.multitask)
         summary["fewshot"] = describe_fewshot(again.fewshot)
