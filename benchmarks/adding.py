@@ -3,9 +3,9 @@
     python -m benchmarks.adding --folder runs --out adding.json --n-tasks 50
 
 Three commands are run as a user would run them: `fit` of all bots but ten, `add` of the ten that a seed has
-drawn, `fit` of all. Each is a process of its own; times are its own and those of its workers. Sentence vectors
-are in the cache before (`fit` of all comes first, unless it is there). A record that is in the file is not
-made again.
+drawn, `fit` of all. Each is a process of its own; times are its own and those of its workers. Sentence
+vectors are in the cache before (`fit` of all comes first, unless it is there). A record that is in the file
+is not made again.
 """
 
 from __future__ import annotations
