@@ -138,7 +138,8 @@ def show_speed(runs: dict[str, Path], n: int) -> None:
                 ("warm", make_texts(100, seed=2) * (n // 100)),
             ):
                 if port == PLAIN_PORT:
-                    path, bodies = "/predict", [{"text": text} for text in texts]
+                    path = "/predict"
+                    bodies: list[Any] = [{"text": text} for text in texts]
                 else:
                     path, bodies = f"/v1/tasks/{TASK}/predict", [{"texts": [text]} for text in texts]
                 asyncio.run(ask(port, path, bodies[:100], CONNECTIONS))
