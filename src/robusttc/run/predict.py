@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from robusttc.encoders import Encoder, FrozenInputs
 from robusttc.errors import UsageError
 from robusttc.fewshot import FewShotModel, NearestExample
 from robusttc.jobs import one_thread
-from robusttc.models import check_threshold, multiply_rows, pick_labels
+from robusttc.models import REJECTED, check_threshold, multiply_rows, pick_labels
 from robusttc.multitask import COMPONENTS, ClusterMultiTask
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Component", "Prediction", "TaskPredictor"]
 
 Floats = NDArray[np.float64]
-# A text with a higher score is more likely to be out of scope than not.
-OUT_OF_SCOPE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +43,8 @@ class Prediction:
         The probability of every label, shape (texts, labels).
     out_of_scope
         How likely each text is to belong to none of the labels, from 0 to 1; None where that was not learned.
+    scope_threshold
+        The score above which 5 % of the task's own new texts are expected.
     """
 
     task: str
@@ -53,6 +53,7 @@ class Prediction:
     labels: NDArray[np.object_]
     probabilities: Floats
     out_of_scope: Floats | None
+    scope_threshold: float
     _find_nearest: Callable[[], list[NearestExample]] = field(repr=False)
 
     def __len__(self) -> int:
@@ -65,10 +66,10 @@ class Prediction:
 
     @property
     def in_scope(self) -> NDArray[np.bool_]:
-        """Which texts are more likely to belong to one of the labels than to none."""
+        """Which texts are as near to the task as 95 % of its own; all of them where that was not learned."""
         if self.out_of_scope is None:
             return np.ones(len(self), dtype=np.bool_)
-        return self.out_of_scope <= OUT_OF_SCOPE
+        return self.out_of_scope <= self.scope_threshold
 
     @cached_property
     def nearest(self) -> list[NearestExample]:
@@ -129,6 +130,7 @@ class TaskPredictor:
         predict: Callable[[Sequence[str], FrozenInputs], tuple[Floats, Floats | None]],
         find_nearest: Callable[[FrozenInputs], list[NearestExample]],
         find_components: Callable[[Sequence[str], FrozenInputs], list[Component]],
+        find_threshold: Callable[[], float] | None,
     ) -> None:
         self.task = task
         self.label_names = label_names
@@ -137,6 +139,12 @@ class TaskPredictor:
         self._predict = predict
         self._find_nearest = find_nearest
         self._find_components = find_components
+        self._find_threshold = find_threshold
+
+    @cached_property
+    def scope_threshold(self) -> float:
+        """The out-of-scope score above which 5 % of the task's own new texts are expected."""
+        return 1.0 if self._find_threshold is None else self._find_threshold()
 
     @classmethod
     def of_model(cls, model: ClusterMultiTask, name: str, read_rows: Callable[[], Task]) -> TaskPredictor:
@@ -181,6 +189,7 @@ class TaskPredictor:
             predict,
             find_nearest,
             find_components,
+            None if predictor.scope is None else partial(predictor.scope_threshold, name, rejects=REJECTED),
         )
 
     @classmethod
@@ -210,6 +219,7 @@ class TaskPredictor:
             predict,
             model.find_nearest,
             find_components,
+            None if model.scope_ is None else model.scope_threshold,
         )
 
     def predict(self, texts: str | Sequence[str], *, abstain_below: float | None = None) -> Prediction:
@@ -243,7 +253,16 @@ class TaskPredictor:
             with one_thread():
                 return self._find_nearest(inputs)
 
-        return Prediction(self.task, self.label_names, tuple(texts), labels, table, scope, find_nearest)
+        return Prediction(
+            self.task,
+            self.label_names,
+            tuple(texts),
+            labels,
+            table,
+            scope,
+            self.scope_threshold,
+            find_nearest,
+        )
 
     def components(self, text: str) -> list[Component]:
         """Return the models that are blended for a text, each with its weight and its probabilities."""
