@@ -73,7 +73,7 @@ IfMatch = Annotated[
     str | None,
     Header(
         pattern=r'^(\*|(W/)?"?[0-9]{1,9}"?)$',
-        description="The version of the task that the change is for, as ETag has it; another one is refused."
+        description="The version of the task that the change is for, as ETag has it; another one is refused.",
     ),
 ]
 
