@@ -83,20 +83,20 @@ def test_what_was_not_measured_is_not_there() -> None:
     assert (pair.from_task.low, pair.from_task.n_examples, pair.outlier) == (None, None, None)
     assert pair.verdict == "uncertain"
     assert measured_pairs("nobody", scores, {}) == ()
-    reasons = explain_cluster("a", {"a": 0, "b": 0}, confidence=None, pairs=(pair,), **PLAIN)  # type: ignore[arg-type]
+    reasons = explain_cluster("a", {"a": 0, "b": 0}, confidence=None, pairs=(pair,), **PLAIN)
     assert reasons.sentence == (
         "It is in cluster 0 with 1 other task. It was measured with 1 of them; 0 help it more than the "
         "average task does. Of 1 measured pair 0 speak for its place and 0 against it; the others say "
         "neither."
     )
     (other,) = measured_pairs("b", scores, {"a": 1, "b": 0, "c": 0})
-    reasons = explain_cluster("b", {"a": 1, "b": 0, "c": 0}, confidence=1.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
+    reasons = explain_cluster("b", {"a": 1, "b": 0, "c": 0}, confidence=1.0, pairs=(other,), **PLAIN)
     assert "over 99% sure. It was measured with none of them." in reasons.sentence
     reasons = explain_cluster("b", {"a": -1, "b": 0}, confidence=0.5, supported=True, pairs=(other,))
     assert reasons.next_number is None
-    reasons = explain_cluster("b", {"a": 1}, confidence=0.0, pairs=(other,), **PLAIN)  # type: ignore[arg-type]
+    reasons = explain_cluster("b", {"a": 1}, confidence=0.0, pairs=(other,), **PLAIN)
     assert reasons.sentence.startswith("It is in no cluster. Of 1 measured pair")
-    assert explain_cluster("b", {"b": 3}, confidence=1.0, pairs=(), **PLAIN).sentence.startswith(  # type: ignore[arg-type]
+    assert explain_cluster("b", {"b": 3}, confidence=1.0, pairs=(), **PLAIN).sentence.startswith(
         "It is in cluster 3 alone"
     )
 
@@ -257,7 +257,7 @@ def test_the_page_survives_any_name() -> None:
     scores = TransferScores.from_matrix(np.eye(6) + np.linspace(0, 1, 36).reshape(6, 6), list("abcdef"))
     pairs = measured_pairs("a", scores, dict.fromkeys("abcdef", 0))
     assert {pair.similarity for pair in pairs} == {None}
-    cluster = explain_cluster("a", dict.fromkeys("abcdef", 0), confidence=0.5, pairs=pairs, **PLAIN)  # type: ignore[arg-type]
+    cluster = explain_cluster("a", dict.fromkeys("abcdef", 0), confidence=0.5, pairs=pairs, **PLAIN)
     shown = io.StringIO()
     show_explanation(Console(file=shown, width=80), Explanation("a", "run", "learned", cluster=cluster))
     assert " X " not in shown.getvalue()
