@@ -49,9 +49,7 @@ STATE_SENTENCES: dict[State, str] = {
     "private": "It is private: no other task learns from it, and it learns from none.",
     "set aside": "It was set aside when the run was made, and has no model.",
 }
-NO_EXAMPLES = (
-    "Its examples are no rows of the run, so nothing is said of its labels; robusttc add learns them."
-)
+NO_EXAMPLES = "A handful of examples tells nothing of single labels; robusttc add takes all rows of a task."
 NOT_COMPARED = "Private tasks are measured with no other, and their labels are compared with none."
 
 
