@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from robusttc.multitask import ClusterMultiTask
     from robusttc.run import Run, open_run
     from robusttc.run.fit import fit
+    from robusttc.serve import Client
     from robusttc.transfer import TransferScores, measure_transfer, read_scores
 
 __all__ = [
+    "Client",
     "ClusterFewShot",
     "ClusterMultiTask",
     "CnnEncoder",
@@ -108,6 +110,7 @@ __getattr__ = attach(
         "multitask": ("ClusterMultiTask",),
         "run": ("Run", "open_run"),
         "run.fit": ("fit",),
+        "serve": ("Client",),
         "transfer": ("TransferScores", "measure_transfer", "read_scores"),
     },
 )

@@ -247,15 +247,16 @@ def test_separated_labels_are_fitted(scale: float) -> None:
 
 
 @pytest.mark.parametrize("n_labels", [2, 4])
-def test_a_classifier_can_be_drawn_to_another(n_labels: int) -> None:
+@pytest.mark.parametrize("width", [5, 50])
+def test_a_classifier_can_be_drawn_to_another(n_labels: int, width: int) -> None:
     generator = np.random.default_rng(n_labels)
-    features = generator.normal(size=(30, 5))
+    features = generator.normal(size=(30, width))
     codes = np.arange(30) % max(2, n_labels - 1)  # of four labels one has no rows
-    near = generator.normal(size=(5, n_labels)), generator.normal(size=n_labels)
+    near = generator.normal(size=(width, n_labels)), generator.normal(size=n_labels)
     costs = 3.0 * 30 / (len(set(codes)) * np.bincount(codes))[codes]
 
     def objective(flat: NDArray[np.float64]) -> float:
-        weight, bias = flat[:-n_labels].reshape(5, n_labels), flat[-n_labels:]
+        weight, bias = flat[:-n_labels].reshape(width, n_labels), flat[-n_labels:]
         logs = log_softmax(features @ weight + bias, axis=1)
         return float(-(costs * logs[np.arange(30), codes]).sum() + ((weight - near[0]) ** 2).sum() / 2)
 

@@ -213,7 +213,15 @@ def test_words_are_learned_with_both_strategies() -> None:
     splits = (["train"] * 8 + ["valid"] * 2) * 3
     tasks = TaskSet(Task(name, [f"{text} {name}" for text in texts], labels, splits) for name in "abc")
     settings = MultiTaskSettings(
-        width=16, activation="relu", epochs=6, min_steps=30, learning_rate=1e-2, head_rate=1.0
+        width=16,
+        activation="relu",
+        epochs=6,
+        min_steps=30,
+        learning_rate=1e-2,
+        head_rate=1.0,
+        head_c=3.0,
+        cluster_width=1.0,
+        cluster_steps=1.0,
     )
     for strategy in ("blend", "paper"):
         model = ClusterMultiTask("cnn", strategy=strategy, settings=settings, n_random=0)

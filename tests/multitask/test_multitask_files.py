@@ -11,6 +11,7 @@ from planted_vectors import make_planted_vectors
 
 from robusttc.data import Task, TaskSet
 from robusttc.errors import StoreError, UsageError
+from robusttc.models import TrainedModel
 from robusttc.multitask import ClusterMultiTask, MultiTaskSettings
 
 QUICK = MultiTaskSettings(width=16, epochs=3, min_steps=30, head_c=3.0)
@@ -69,6 +70,7 @@ def test_what_belongs_to_single_tasks_is_read_when_it_is_used(tmp_path: Path) ->
     loaded = ClusterMultiTask.load(tmp_path / "model").predictor_
     assert loaded.shared is not None
     for name, own in loaded.own.items():
+        assert not isinstance(own, TrainedModel)
         classifiers = [own.weight, loaded.shared.weight, loaded.clusters[loaded.tasks[name].cluster].weight]
         for array in (*classifiers, loaded.references[name]):
             assert array.dtype == np.float16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,12 @@ from typing import Any
 import uvicorn
 
 from robusttc.serve import ServeSettings, create_app
+
+# The little run of the tests of runs, which is made once a process.
+sys.path.append(str(Path(__file__).parents[1] / "run"))
+from tiny_run import copy_of_run
+
+__all__ = ["copy_of_run", "serving"]
 
 
 @contextmanager

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from live_server import serving
+from live_server import copy_of_run, serving
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from tiny_run import copy_of_run
 
 QUICK, THOROUGH = 50, 1_000
 
@@ -20,7 +19,7 @@ def operations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
     folder = copy_of_run(tmp_path_factory.mktemp("contract") / "run")
     with serving(folder) as url:
         api = schemathesis.openapi.from_url(f"{url}/openapi.json")
-        yield [found.ok() for found in api.get_all_operations()]
+        yield [found.ok() for found in api.get_all_operations()]  # type: ignore[union-attr]
 
 
 def check_all(operations: list[Any], n_cases: int) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from live_server import serving
-from tiny_run import copy_of_run
+from live_server import copy_of_run, serving
 
 from robusttc.run import Run
 from robusttc.serve.keys import issue_key, list_keys, revoke_key

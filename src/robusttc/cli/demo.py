@@ -310,7 +310,7 @@ def compare_learners(
     """Return the accuracy on every new task of logistic regression, of the shared metric, and of the run."""
     from robusttc.baselines import LogisticRegressionBaseline
 
-    own = LogisticRegressionBaseline(few_shot=True, random_state=seed).fit(sources)
+    own = LogisticRegressionBaseline(ENCODER, few_shot=True, random_state=seed).fit(sources)
     learners: dict[str, Any] = {"own": own, "shared": learner.without_clusters(), "ours": learner}
     return {
         name: np.array([accuracy(learner.adapt(new.examples), new.test) for new in new_tasks])

@@ -304,7 +304,7 @@ class Search:
         self.delta = delta
         self.errors: dict[Setting, float] = {}
         self.worse = WORSE_OF_MANY if len(folds) == 1 else WORSE
-        self._losses: dict[Setting, NDArray[np.float32]] = {}
+        self._losses: dict[Setting, NDArray[np.floating]] = {}
         self._fits: dict[Setting, list[Factors]] = {}
         self._problems: dict[tuple[bool, float], list[Problem]] = {}
 
@@ -356,9 +356,11 @@ class Search:
         """Return whether debiased fits are clearly better than plain ones, but not these of one setting."""
         best = self.lowest(debiased=True)
         plain, *debiased = losses.values()
-        plain = min(self._losses[self.lowest(debiased=False)], plain, key=np.mean)
+        best_plain: NDArray[np.floating] = self._losses[self.lowest(debiased=False)]
+        if plain.mean() < best_plain.mean():
+            best_plain = plain
         error = min(float(loss.mean()) for loss in debiased)
-        return error > self.worse * self.errors[best] and is_clear(plain - self._losses[best])
+        return error > self.worse * self.errors[best] and is_clear(best_plain - self._losses[best])
 
     def lowest(self, *, debiased: bool) -> Setting:
         """Return the setting with the lowest held-out loss, with or without debiasing."""
@@ -382,7 +384,7 @@ class Search:
             fold.directions = cluster_directions(problem, setting, fit, self.delta)
 
 
-def is_clear(gain: Floats) -> bool:
+def is_clear(gain: NDArray[np.floating]) -> bool:
     """Return whether a gain in the loss of held-out scores is far above its standard error."""
     return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
 

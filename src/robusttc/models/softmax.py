@@ -48,6 +48,7 @@ MEMORY = 10
 # The Newton decrement is an estimate of the excess, and a low one where the curvature is not yet known well.
 SAFETY = 0.03
 MAX_TRIALS = 12  # of a step length
+LARGEST_SINGLE_CURVATURE = 1e5  # the trace of what can be inverted in single precision
 LEAST_DIAGONAL = 1e-13  # to the trace of what it is added to
 LARGEST_SIZE = 1e8  # of the square of a row, to what the penalty sets against it, for inner products
 ROW_FEATURE = 1e-12  # the square of a feature that is a row's own, to that of all others
@@ -258,7 +259,8 @@ def minimise(
         product = pair(step, difference)
         if product <= 0:
             break  # at the end of the precision a step does not change the gradient any more
-        memory = [*memory[1 - MEMORY :], Update(step, difference, uphill - uphill_before, product)]
+        kept = [vector.astype(product_type) for vector in (step, difference, uphill - uphill_before)]
+        memory = [*memory[1 - MEMORY :], Update(kept[0], kept[1], kept[2], product)]
     return space.weight(point), point[0, -1], n_steps, converged
 
 
@@ -266,7 +268,7 @@ def minimise(
 # if these are multiples of the rows, what the inner product with a gradient (coordinates + 1, labels) needs.
 
 
-def pair(vector: Doubles, gradient: Doubles) -> float:
+def pair(vector: NDArray[Any], gradient: NDArray[Any]) -> float:
     """Return by how much the objective changes along a vector."""
     return float(np.vdot(vector[-1], gradient))
 
@@ -282,8 +284,13 @@ class FeatureCoordinates:
     def __init__(self, features: Doubles, costs: Doubles, product_type: np.dtype[Any]) -> None:
         self.rows = features.astype(product_type)
         self.bias_curvature = costs.sum()
-        weighted = features * np.sqrt(costs)[:, None]
-        self.inverse, _ = invert_safely(weighted.T @ weighted, np.ones(features.shape[1]))
+        sizes = np.square(features).sum(axis=1)
+        is_small = float(costs @ sizes) <= LARGEST_SINGLE_CURVATURE
+        # M measures steps, it is no part of the minimum: far from singular, single precision will do.
+        single = product_type if is_small else np.dtype(np.float64)
+        weighted = (features * np.sqrt(costs)[:, None]).astype(single)
+        curvature = (weighted.T @ weighted).astype(np.float64)
+        self.inverse = invert_safely(curvature, np.ones(features.shape[1]))[0].astype(single)
 
     def zeros(self, n_labels: int) -> Doubles:
         """Return the vector of zeros."""
@@ -296,7 +303,8 @@ class FeatureCoordinates:
 
     def precondition(self, gradient: Doubles) -> Doubles:
         """Multiply a gradient by M^-1."""
-        return np.vstack([self.inverse @ gradient[:-1], gradient[-1] / self.bias_curvature])[None]
+        weight = self.inverse @ gradient[:-1].astype(self.inverse.dtype)
+        return np.vstack([weight, gradient[-1] / self.bias_curvature])[None]
 
     def logits(self, vector: Doubles) -> Doubles:
         """Return the logits of all rows."""
@@ -357,9 +365,9 @@ def invert_safely(matrix: Doubles, diagonal: Doubles) -> tuple[Doubles, Doubles]
 class Update:
     """What L-BFGS remembers of a step: the change of the gradient, and that multiplied by M^-1."""
 
-    step: Doubles
-    difference: Doubles
-    uphill: Doubles
+    step: NDArray[Any]
+    difference: NDArray[Any]
+    uphill: NDArray[Any]
     product: float  # of the step and the change
 
 
@@ -367,16 +375,17 @@ def apply_inverse_curvature(gradient: Doubles, uphill: Doubles, memory: list[Upd
     """Multiply a gradient by the inverse curvature that L-BFGS knows; `uphill` is M^-1 times the gradient."""
     if not memory:
         return uphill
-    gradient, result = gradient.copy(), uphill.copy()
+    # Remembered vectors may be in single precision.
+    left, result = (array.astype(memory[-1].step.dtype) for array in (gradient, uphill))
     shares = []
     for update in reversed(memory):
-        shares.append(pair(update.step, gradient) / update.product)
-        gradient -= shares[-1] * update.difference
+        shares.append(pair(update.step, left) / update.product)
+        left -= shares[-1] * update.difference
         result -= shares[-1] * update.uphill
     result *= memory[-1].product / pair(memory[-1].uphill, memory[-1].difference)
     for update, share in zip(memory, reversed(shares), strict=True):
         result += (share - pair(result, update.difference) / update.product) * update.step
-    return result
+    return np.asarray(result, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

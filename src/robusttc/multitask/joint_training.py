@@ -320,11 +320,11 @@ def converge_heads(
 
 
 def converge_head(
-    representation: Floats, task: TaskRows, head_c: float, near: Any = None
+    representation: Floats, task: TaskRows, head_c: float, near: Any = None, tol: float = 1e-4
 ) -> tuple[Floats, Floats]:
     """Return weight (labels, width) and bias of one converged classifier; see `fit_softmax`."""
     fitted = fit_softmax(
-        representation, task.codes, n_labels=task.n_labels, C=head_c, balanced=True, near=near
+        representation, task.codes, n_labels=task.n_labels, C=head_c, balanced=True, near=near, tol=tol
     )
     return np.ascontiguousarray(fitted.weight.T, dtype=np.float32), fitted.bias.astype(np.float32)
 

@@ -44,8 +44,8 @@ class MultiTaskSettings(Settings):
     # trained for a handful of steps: they get more epochs, always whole ones.
     epochs: int = 15
     min_steps: int = 500
-    # The model of a cluster has such a share of the width and of the least number of steps: there are many of
-    # them, and larger ones are no more accurate in the blend.
+    # In a blend the model of a cluster has such a share of the width and of the least number of steps: there
+    # are many of them, and larger ones are no more accurate.
     cluster_width: float = 0.25
     cluster_steps: float = 0.5
     # Adam's step size for the layer, which falls to zero along a cosine if `decay`, and that of the
@@ -117,8 +117,6 @@ WORDS = MultiTaskSettings(
 # tasks; here they are pretrained unless `embeddings` says otherwise.
 PAPER = MultiTaskSettings(
     width=200,
-    cluster_width=1.0,
-    cluster_steps=1.0,
     activation="relu",
     epochs=60,
     learning_rate=1e-3,

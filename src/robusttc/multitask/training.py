@@ -237,10 +237,12 @@ def train_request(inputs: JobInputs, request: Request) -> Result:
         }
         content = {name: describe_own(model) for name, model in models.items()}
     else:
+        is_small = request.kind == "cluster" and not inputs.stop_early  # the paper has no other models
+        settings = inputs.settings.of_cluster() if is_small else inputs.settings
         model = train_jointly(
             split.inputs,
             [split.rows[name] for name in request.names],
-            settings=inputs.settings.of_cluster() if request.kind == "cluster" else inputs.settings,
+            settings=settings,
             generator=numpy_generator(seed, f"{stage}, copy 0", request.names),
             stop_early=inputs.stop_early,
         )

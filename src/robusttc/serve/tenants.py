@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ class Tenant:
 
     id: str
     name: str
-    kind: str
+    kind: Literal["fitted", "added", "adapted"]
     version: int
 
 
@@ -100,7 +101,9 @@ class Tenants:
             changed.update(dict.fromkeys(change.tasks, change.version))
         found = {}
         for name in self.run.task_names:
-            kind = "adapted" if name in adapted else "added" if name in added else "fitted"
+            kind: Literal["fitted", "added", "adapted"] = (
+                "adapted" if name in adapted else "added" if name in added else "fitted"
+            )
             one = Tenant(task_id(name), name, kind, changed.get(name, fitted))
             found[one.id] = one
         return found
