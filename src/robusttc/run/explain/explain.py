@@ -49,10 +49,7 @@ STATE_SENTENCES: dict[State, str] = {
     "private": "It is private: no other task learns from it, and it learns from none.",
     "set aside": "It was set aside when the run was made, and has no model.",
 }
-NO_TEXTS = "The run does not keep its rows, so nothing is said of labels: fit it again with this version."
-NO_EXAMPLES = (
-    "Its examples are no rows of the run, so nothing is said of its labels; robusttc add learns them."
-)
+NO_EXAMPLES = "A handful of examples tells nothing of single labels; robusttc add takes all rows of a task."
 NOT_COMPARED = "Private tasks are measured with no other, and their labels are compared with none."
 
 
@@ -71,12 +68,12 @@ class Explanation:
     run: str  # the name of its folder
     state: State
     why_not: tuple[str, ...] = ()  # what was left out of the task, and why
-    n_rows: Mapping[str, int] = field(default_factory=dict)  # by split; empty where the run keeps no rows
+    n_rows: Mapping[str, int] = field(default_factory=dict)  # by split
     label_names: tuple[str, ...] = ()
     cluster: ClusterReasons | None = None  # None for tasks that are not clustered
     cluster_weights: Mapping[int, float] = field(default_factory=dict)  # of the metrics of an adapted task
     nearest: Nearest = field(default_factory=Nearest)
-    labels: LabelComparison | None = None  # None where the run does not keep its rows
+    labels: LabelComparison | None = None
     sharing: Sharing | None = None
     weak_labels: tuple[WeakLabel, ...] = ()  # the one first that costs most
     notes: tuple[str, ...] = ()  # what else is to be known
@@ -96,13 +93,7 @@ class Explanation:
         return tuple(sentence for sentence in found if sentence)
 
     def to_dict(self, *, show_texts: bool = False) -> dict[str, Any]:
-        """Return it as values for JSON.
-
-        Parameters
-        ----------
-        show_texts
-            Whether the texts of the task are among them: missed ones, and those that two tasks dispute.
-        """
+        """Return it as values for JSON; missed texts, and those in dispute, only with `show_texts`."""
         found = as_json(self)
         if not show_texts:
             for one in found["weak_labels"]:
@@ -198,19 +189,19 @@ def explain_task(run: Run, name: str, *, n_others: int = 8, by_gradients: bool =
     why_not = tuple(f"{job['stage']}: {job['error']}" for job in run.quarantined if job["tasks"] == [name])
     if name not in learned and not why_not:
         raise UnknownTaskError(name, run.task_names)
-    task = kept_rows(run, name)
-    facts: dict[str, Any] = {"why_not": why_not, "notes": () if task is not None else (NO_TEXTS,)}
-    if task is not None:
-        counted = Counter(task.splits.tolist())
-        facts["n_rows"] = {split: counted[split] for split in task.split_names}
-        facts["label_names"] = task.label_names
+    task = run.rows_of(name)
+    counted = Counter(task.splits.tolist())
+    facts: dict[str, Any] = {
+        "why_not": why_not,
+        "n_rows": {split: counted[split] for split in task.split_names},
+        "label_names": task.label_names,
+    }
     if name not in learned:
         return Explanation(name, run.folder.name, "set aside", **facts)
-    if task is not None:
-        facts["weak_labels"] = weak_labels_of(run, task)
-    if not may_share(run, name, task):
+    facts["weak_labels"] = weak_labels_of(run, task)
+    if not task.may_share:
         sharing = explain_sharing(figures_of(run, name), {}, shares=False)
-        facts["notes"] = (*facts["notes"], NOT_COMPARED)
+        facts["notes"] = (NOT_COMPARED,)
         return Explanation(name, run.folder.name, "private", sharing=sharing, **facts)
     pairs = measured_pairs(name, run.scores, run.clusters, similarity=run.similarity)
     to_others = similarity_to_others(name, run.similarity)
@@ -228,7 +219,7 @@ def explain_task(run: Run, name: str, *, n_others: int = 8, by_gradients: bool =
         "added" if name in run.added else "learned",
         cluster=cluster,
         nearest=nearest,
-        labels=None if task is None else labels_of(run, task, nearest.choose(n_others)),
+        labels=labels_of(run, task, nearest.choose(n_others)),
         sharing=sharing_of(run, name, pairs, n_folds=folds_of(run), by_gradients=by_gradients),
         **facts,
     )
@@ -257,25 +248,9 @@ def explain_adapted(run: Run, name: str) -> Explanation:
     )
 
 
-def kept_rows(run: Run, name: str) -> Task | None:
-    """Return the rows of a task; None where the run does not keep them."""
-    try:
-        return run.rows_of(name)
-    except UnknownTaskError:
-        return None
-
-
-def may_share(run: Run, name: str, task: Task | None) -> bool:
-    """Tell whether others may learn from a task."""
-    if task is not None:
-        return task.may_share
-    served = run.multitask.predictor_.tasks.get(name)
-    return served is None or served.may_share
-
-
 def labels_of(run: Run, task: Task, others: tuple[str, ...]) -> LabelComparison:
     """Compare the labels of a task with those of others that the run keeps."""
-    there = [one for one in (kept_rows(run, other) for other in others) if one is not None]
+    there = [run.rows_of(other) for other in others]
     known = dict(run.multitask.predictor_.own)
     for one in (task, *there):
         if one.name in run.added:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,9 +257,8 @@ def find_conflicts(
     return tuple(sorted(found, key=lambda one: (one.reason, one.label, -one.n_texts, one.task, one.whose)))
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Texts of a label that do not get the label of the same name: where most go, and the two shares."""
+class Elsewhere(NamedTuple):
+    """Where most texts of a label go that do not get the label of the same name, and the two shares."""
 
     goes_to: str | None
     share: Estimate
@@ -295,20 +294,11 @@ def name_conflicts(tables: Sequence[CrossTable], matched: set[tuple[str, str, st
         # Texts that fit no label may only be worded otherwise, unless it is so both ways.
         if there is not None and here is not None and there.goes_to is None and here.goes_to is None:
             clashes = [("both", there)]
-        for whose, clash in clashes:
-            found.append(
-                LabelConflict(
-                    "same name, other texts",
-                    one.own_label_names[own],
-                    one.task,
-                    one.label_names[other],
-                    whose,
-                    clash.goes_to,
-                    clash.share,
-                    clash.elsewhere,
-                    clash.share.n,
-                )
-            )
+        names_of = one.own_label_names[own], one.task, one.label_names[other]
+        found += [
+            LabelConflict("same name, other texts", *names_of, whose, *clash, clash.share.n)
+            for whose, clash in clashes
+        ]
     return found
 
 
@@ -358,16 +348,9 @@ def text_conflicts(
             disputed.setdefault(pair, []).append(one.text)
     return [
         LabelConflict(
-            "same text, other label",
-            label,
-            table.task,
-            other,
-            "both",
-            None,
-            None,
-            None,
-            len(texts),
-            tuple(sorted(texts)),
+            *("same text, other label", label, table.task, other, "both", None, None, None),
+            n_texts=len(texts),
+            texts=tuple(sorted(texts)),
         )
         for (label, other), texts in disputed.items()
     ]

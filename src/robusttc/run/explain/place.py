@@ -135,16 +135,8 @@ def measured_pairs(
 ) -> tuple[MeasuredPair, ...]:
     """Return the pairs of a task: those for its cluster, those against, the others; the best scores first.
 
-    Parameters
-    ----------
-    name
-        The task.
-    scores
-        All scores; None where nothing was measured.
-    clusters
-        The cluster of every task, -1 for none.
-    similarity
-        What completion made of the scores.
+    `scores` are all scores, None where nothing was measured; `clusters` has the cluster of every task, -1 for
+    none; `similarity` is what completion made of the scores.
 
     Examples
     --------

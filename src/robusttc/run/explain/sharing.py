@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_limits
 
 from robusttc.data import TaskSet
 from robusttc.encoders import FeatureEncoder, WordEncoder
-from robusttc.errors import UnknownTaskError
 from robusttc.multitask import COMPONENTS, find_sources, sharing_with
 from robusttc.run.evaluation import KINDS, judge_part
 from robusttc.run.explain.place import MeasuredPair
@@ -179,13 +178,9 @@ def held_out_figures(run: Run, name: str) -> Figures:
     if held_out is None:
         return {}
     everything = {"all": judge_part(held_out.right, np.ones(len(held_out.rows), dtype=np.bool_))}
-    try:
-        texts = run.rows_of(name).texts_at(held_out.rows)
-    except UnknownTaskError:
-        return everything
     if predictor.seen is None or not predictor.find(name).may_share:
         return everything
-    seen = predictor.seen.find(name, texts)
+    seen = predictor.seen.find(name, run.rows_of(name).texts_at(held_out.rows))
     parts = {"novel": judge_part(held_out.right, ~seen), "seen": judge_part(held_out.right, seen)}
     return {**everything, **parts} if all(parts.values()) else everything
 
@@ -199,17 +194,10 @@ def find_harmful(
     # Gradients of words or of given features would need inputs that the run does not keep.
     has_vectors = not isinstance(model.predictor_.reader, WordEncoder | FeatureEncoder)
     if has_vectors and n_folds is not None and (by_gradients or len(mates) <= MAX_MATES):
-        try:
-            tasks = TaskSet([run.rows_of(other) for other in (name, *mates)])
-        except UnknownTaskError:  # an older run keeps no rows
-            tasks = None
-        if tasks is not None:
-            with threadpool_limits(1):
-                found = find_sources(
-                    model.predictor_, tasks, [name], settings=model.settings_, seed=model.seed_
-                )
-            worst = found[name][:MAX_SOURCES]
-            return tuple(HarmfulSource(one.name, -one.blame) for one in worst), "gradients"
+        tasks = TaskSet([run.rows_of(other) for other in (name, *mates)])
+        with threadpool_limits(1):
+            found = find_sources(model.predictor_, tasks, [name], settings=model.settings_, seed=model.seed_)
+        return tuple(HarmfulSource(one.name, -one.blame) for one in found[name][:MAX_SOURCES]), "gradients"
     effects = {pair.other: pair.to_task.above_average for pair in pairs if pair.to_task is not None}
     return harmful_sources({other: effects[other] for other in mates if other in effects}), "scores"
 
