@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from robusttc.clustering.problem import (
@@ -304,7 +303,7 @@ class Search:
         self.delta = delta
         self.errors: dict[Setting, float] = {}
         self.worse = WORSE_OF_MANY if len(folds) == 1 else WORSE
-        self._losses: dict[Setting, NDArray[np.float32]] = {}
+        self._losses: dict[Setting, Floats] = {}
         self._fits: dict[Setting, list[Factors]] = {}
         self._problems: dict[tuple[bool, float], list[Problem]] = {}
 
@@ -338,7 +337,7 @@ class Search:
             return False
         self._fits[setting] = fits
         for tried, loss in losses.items():
-            self.errors[tried], self._losses[tried] = float(loss.mean()), loss.astype(np.float32)
+            self.errors[tried], self._losses[tried] = float(loss.mean()), loss
         return True
 
     def _held_out_losses(self, setting: Setting, fits: list[Factors]) -> dict[Setting, Floats]:

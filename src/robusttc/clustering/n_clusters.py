@@ -155,7 +155,8 @@ def sum_by_cluster(labels: Labels, k: int, first: Labels, second: Labels, values
     own, other = np.concatenate([first, second]), labels[np.concatenate([second, first])]
     known = other >= 0
     values = np.concatenate([values, values])[known]
-    return np.bincount(own[known] * k + other[known], values, len(labels) * k).reshape(len(labels), k)
+    sums = np.bincount(own[known] * k + other[known], values, len(labels) * k)
+    return np.asarray(sums.reshape(len(labels), k), dtype=np.float64)
 
 
 def pair_means(rows: Numbers, columns: Numbers, values: Floats, n: int) -> tuple[Labels, Labels, Floats]:
