@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from robusttc.clustering.problem import (
@@ -304,7 +303,7 @@ class Search:
         self.delta = delta
         self.errors: dict[Setting, float] = {}
         self.worse = WORSE_OF_MANY if len(folds) == 1 else WORSE
-        self._losses: dict[Setting, NDArray[np.floating]] = {}
+        self._losses: dict[Setting, Floats] = {}
         self._fits: dict[Setting, list[Factors]] = {}
         self._problems: dict[tuple[bool, float], list[Problem]] = {}
 
@@ -338,7 +337,7 @@ class Search:
             return False
         self._fits[setting] = fits
         for tried, loss in losses.items():
-            self.errors[tried], self._losses[tried] = float(loss.mean()), loss.astype(np.float32)
+            self.errors[tried], self._losses[tried] = float(loss.mean()), loss
         return True
 
     def _held_out_losses(self, setting: Setting, fits: list[Factors]) -> dict[Setting, Floats]:
@@ -356,11 +355,9 @@ class Search:
         """Return whether debiased fits are clearly better than plain ones, but not these of one setting."""
         best = self.lowest(debiased=True)
         plain, *debiased = losses.values()
-        best_plain: NDArray[np.floating] = self._losses[self.lowest(debiased=False)]
-        if plain.mean() < best_plain.mean():
-            best_plain = plain
+        plain = min(self._losses[self.lowest(debiased=False)], plain, key=np.mean)
         error = min(float(loss.mean()) for loss in debiased)
-        return error > self.worse * self.errors[best] and is_clear(best_plain - self._losses[best])
+        return error > self.worse * self.errors[best] and is_clear(plain - self._losses[best])
 
     def lowest(self, *, debiased: bool) -> Setting:
         """Return the setting with the lowest held-out loss, with or without debiasing."""
@@ -384,7 +381,7 @@ class Search:
             fold.directions = cluster_directions(problem, setting, fit, self.delta)
 
 
-def is_clear(gain: NDArray[np.floating]) -> bool:
+def is_clear(gain: Floats) -> bool:
     """Return whether a gain in the loss of held-out scores is far above its standard error."""
     return bool(gain.mean() > CLEARLY * gain.std() / np.sqrt(max(len(gain), 1)))
 
