@@ -229,16 +229,15 @@ def show_tasks(run: Path, sizes: list[int]) -> None:
                 Task(f"tenant-{number}", [one["text"] for one in pairs], [one["label"] for one in pairs])
             )
         names = list(opened.adapted_names)
-        with running(serve(run, "--cached-vectors", "0"), PORT) as (pid, started):
-            with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=120) as client:
-                before, first = memory(pid), []
-                for name in names:
-                    start = time.perf_counter()
-                    client.post(
-                        f"/v1/tasks/{name}/predict", json={"texts": ["where is it"]}
-                    ).raise_for_status()
-                    first.append(time.perf_counter() - start)
-                grown = (memory(pid) - before) / max(len(names), 1)
+        client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=120)
+        with running(serve(run, "--cached-vectors", "0"), PORT) as (pid, started), client:
+            before, first = memory(pid), []
+            for name in names:
+                start = time.perf_counter()
+                answer = client.post(f"/v1/tasks/{name}/predict", json={"texts": ["where is it"]})
+                answer.raise_for_status()
+                first.append(time.perf_counter() - start)
+            grown = (memory(pid) - before) / max(len(names), 1)
         quantiles = 1_000 * np.quantile(first, [0.5, 0.95]) if first else [0, 0]
         rows.append(
             [str(size), f"{started:.1f}", f"{before:.0f}", f"{grown:.3f}", *(f"{q:.0f}" for q in quantiles)]

@@ -46,7 +46,7 @@ def test_clusters_of_true_kinds_pay(seed: int) -> None:
     tasks, encoder, kinds = make_tasks(16, seed)
     verdict = robusttc.assess_clusters(tasks, kinds, encoder=encoder, n_random=1, random_state=seed)
     assert verdict.clusters_help, verdict.sentence
-    assert verdict.over_shared.mean > 0.03
+    assert verdict.over_shared.mean > 0.02
 
 
 def test_what_cannot_be_used_is_refused() -> None:

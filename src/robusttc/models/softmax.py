@@ -259,7 +259,7 @@ def minimise(
         product = pair(step, difference)
         if product <= 0:
             break  # at the end of the precision a step does not change the gradient any more
-        kept = [vector.astype(product_type) for vector in (step, difference, uphill - uphill_before)]
+        kept = [vector.astype(space.kept_type) for vector in (step, difference, uphill - uphill_before)]
         memory = [*memory[1 - MEMORY :], Update(kept[0], kept[1], kept[2], product)]
     return space.weight(point), point[0, -1], n_steps, converged
 
@@ -283,6 +283,7 @@ class FeatureCoordinates:
 
     def __init__(self, features: Doubles, costs: Doubles, product_type: np.dtype[Any]) -> None:
         self.rows = features.astype(product_type)
+        self.kept_type = product_type  # of what L-BFGS remembers
         self.bias_curvature = costs.sum()
         sizes = np.square(features).sum(axis=1)
         is_small = float(costs @ sizes) <= LARGEST_SINGLE_CURVATURE
@@ -321,6 +322,8 @@ class GramCoordinates:
 
     def __init__(self, features: Doubles, costs: Doubles) -> None:
         self.rows, self.gram = features, features @ features.T
+        # Multiples of rows and what they stand for must agree to the last digit.
+        self.kept_type = np.dtype(np.float64)
         # As if each row had a small feature of its own: multiples that make no difference cannot grow.
         self.gram += np.diag(np.full(len(costs), ROW_FEATURE * float(np.trace(self.gram)) / len(costs)))
         self.bias_curvature = costs.sum()

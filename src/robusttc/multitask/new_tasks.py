@@ -131,7 +131,7 @@ class AddedTask:
     own: OwnModel
     heads: Mapping[str, Heads]  # by kind of model, where there are such models
     words: NewWords
-    reference: NDArray[np.floating] | None = None  # training representations for the out-of-scope score
+    reference: NDArray[np.float16] | None = None  # training representations for the out-of-scope score
 
 
 def lay_out_task(

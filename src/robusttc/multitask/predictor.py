@@ -173,9 +173,7 @@ class Predictor:
     clusters: dict[int, SharedModel] = field(default_factory=dict)  # those that serve
     seen: SeenTexts | None = None  # None if inputs are no texts
     scope: ScopeModel | None = None
-    references: dict[str, NDArray[np.floating]] = field(
-        default_factory=dict
-    )  # training representations, for the scope
+    references: dict[str, NDArray[np.float16]] = field(default_factory=dict)  # training rows, for the scope
 
     def find(self, name: str) -> ServedTask:
         """Return what is known of a task; an error if there is no such task."""
