@@ -149,6 +149,10 @@ def test_every_line(place: Path, journey: Said) -> None:
         r"   robusttc fit clients --out run",
         r"   robusttc adapt run new-client\.csv --name new-client",
         r"   robusttc predict run --task new-client texts\.txt",
+        r"",
+        r"   A page to try all tasks of this demo, and an API \(pip install 'robusttc\[serve\]'\):",
+        r"",
+        re.escape(f"   robusttc serve {quoted('run')}"),
     ]
     # In this order; lines of tables and findings may stand between them.
     lines = iter(journey.out.splitlines())

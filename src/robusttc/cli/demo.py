@@ -104,7 +104,7 @@ def demo(
     show_doubts(console, summary)
     adapt_aloud(console, place, sources, new_tasks, seed)
     report_aloud(console, place)
-    say_what_next(console)
+    say_what_next(console, place)
 
 
 def inspect_aloud(console: Console, place: DemoFolder, sources: TaskSet) -> None:
@@ -383,9 +383,11 @@ def show_new_tasks(
     console.print(table)
 
 
-def say_what_next(console: Console) -> None:
-    """Say what to try with one's own data."""
+def say_what_next(console: Console, place: DemoFolder) -> None:
+    """Say what to try with one's own data, and how to serve what was made."""
     say(console, "\n6. What to try next with your own data")
     say(console, "   Put it into a folder, here clients, with one CSV file a task: text,label.\n")
     for command in NEXT:
         say(console, f"   {command}")
+    say(console, "\n   A page to try all tasks of this demo, and an API (pip install 'robusttc[serve]'):\n")
+    say(console, f"   {command_line('serve', place.run)}")
