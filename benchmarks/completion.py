@@ -455,6 +455,26 @@ def make_large(n: int, n_pairs: int) -> TransferScores:
     )
 
 
+def time_fit(n: int, n_pairs: int) -> list[str]:
+    """Return the cells of a row of the table of cost but the first two."""
+    scores = make_large(n, n_pairs)
+    begin = time.process_time()
+    model = RobustTaskClustering().fit(scores)
+    whole = time.process_time() - begin
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    fitted = model._completion  # to time the same program alone
+    assert fitted is not None
+    penalties = fitted.setting.penalties(fitted.problem, fitted.delta)
+    one = np.inf
+    for _ in range(3):
+        begin = time.process_time()
+        solved = solve_smooth(fitted.problem, penalties)
+        one = min(one, time.process_time() - begin)
+    agreement = adjusted_rand_score(np.arange(n) % 5, model.labels_)
+    cells = [f"{fitted.setting.tau:g}", str(model.similarity_.rank), f"{one:.2f}", f"{solved.gap:.0e}"]
+    return [*cells, f"{whole:.1f}", f"{whole / one:.0f}", f"{agreement:.3f}", f"{memory:.1f}"]
+
+
 def show_cost(
     sizes: Sequence[tuple[int, int]] = (
         (1_491, 50_000),
@@ -466,23 +486,7 @@ def show_cost(
     rows = []
     RobustTaskClustering().fit(make_large(60, 900))  # compiles
     for n, n_pairs in sizes:
-        scores = make_large(n, n_pairs)
-        begin = time.process_time()
-        model = RobustTaskClustering().fit(scores)
-        whole = time.process_time() - begin
-        fitted = model._completion  # to time the same program alone
-        assert fitted is not None
-        penalties = fitted.setting.penalties(fitted.problem, fitted.delta)
-        one = np.inf
-        for _ in range(3):
-            begin = time.process_time()
-            solved = solve_smooth(fitted.problem, penalties)
-            one = min(one, time.process_time() - begin)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        agreement = adjusted_rand_score(np.arange(n) % 5, model.labels_)
-        cells = [f"{fitted.setting.tau:g}", str(model.similarity_.rank), f"{one:.2f}", f"{solved.gap:.0e}"]
-        cells += [f"{whole:.1f}", f"{whole / one:.0f}", f"{agreement:.3f}", f"{memory:.1f}"]
-        rows.append([f"{n:,}", f"{2 * n_pairs:,}", *cells])
+        rows.append([f"{n:,}", f"{2 * n_pairs:,}", *time_fit(n, n_pairs)])
         print(" | ".join(rows[-1]), flush=True)
     heads = [
         "tasks",
