@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -147,7 +148,7 @@ def test_a_task_of_the_fit_stops_answering_at_once_and_its_models_are_trained_ag
         assert http.get(f"/v1/tasks/{ID}").status_code == 404
         job = answer.json()["id"]
         while (state := http.get(f"/v1/jobs/{job}").json())["state"] == "running":
-            pass
+            time.sleep(0.2)
         assert state["state"] == "done", state
         assert http.get(f"/v1/tasks/{ID}").status_code == 404
         assert http.get(f"/v1/tasks/{task_id('task 1')}").status_code == 200
@@ -170,17 +171,76 @@ def test_examples_that_cannot_be_learned_are_refused(http: httpx.Client, example
     assert http.get("/v1/tasks/bad").status_code == 404
 
 
-@pytest.mark.parametrize(
-    "name", ["..%2F..%2Fetc%2Fpasswd", "%2e%2e", "A", "-x", "a" * 65, "t%00", "ä", "a%5Cb"]
-)
-def test_a_name_that_is_no_id_is_nowhere(http: httpx.Client, name: str) -> None:
-    assert put(http, name).status_code in {404, 422}
-    assert http.get(f"/v1/tasks/{name}").status_code in {404, 422}
+def traversals() -> list[str]:
+    """Ways out of a folder, and names that are no ids, as they stand in a URL."""
+    ups = [
+        "../",
+        "..%2F",
+        "%2e%2e/",
+        "%2e%2e%2f",
+        "%252e%252e%252f",
+        "..%5C",
+        "..%c0%af",
+        "....//",
+        "%EF%BC%8E%EF%BC%8E/",
+    ]
+    ends = [
+        "etc/passwd",
+        "etc%2Fpasswd",
+        "current/summary.json",
+        "owner.lock",
+        "versions",
+        "c:%5Cwindows",
+        "%00",
+        "~root",
+    ]
+    made = [up * depth + end for up in ups for depth in (1, 3) for end in ends]
+    names = [
+        "A",
+        "-x",
+        "_",
+        "a" * 65,
+        "t%00",
+        "%C3%A4",
+        "a%5Cb",
+        "a b",
+        "a%0Ab",
+        "a;b",
+        "%7E",
+        "%E2%80%AE",
+        "CON",
+        "a.b",
+        "a:b",
+    ]
+    return (
+        made
+        + names
+        + [f"/{end}" for end in ends]
+        + [f"%2F{end}" for end in ends]
+        + [f"a%2F..%2F{end}" for end in ends]
+    )
 
 
-def test_concurrent_creations_do_not_mix(tmp_path: Path) -> None:
+def test_no_name_leads_out_of_the_table_of_tasks(http: httpx.Client, folder: Path) -> None:
+    before = sorted(folder.parent.rglob("*"))
+    names = traversals()
+    assert len(set(names)) >= 180
+    places = [f"/v1/tasks/{name}" for name in names]
+    places += [f"/v2/models/{name}" for name in names[::4]] + [f"/static/{name}" for name in names[::4]]
+    places += [f"/v1/jobs/{name}" for name in names[::8]]
+    for place in places:
+        answer = http.request("GET", httpx.URL(str(http.base_url).rstrip("/") + place))
+        assert answer.status_code in {307, 404, 405, 422}, place
+        assert b"root:" not in answer.content
+    for name in names[::6]:
+        assert put(http, name).status_code in {307, 404, 405, 422}
+        assert http.delete(f"/v1/tasks/{name}").status_code in {307, 404, 405, 422}
+    assert sorted(folder.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("n", [12, pytest.param(500, marks=pytest.mark.slow)])
+def test_concurrent_creations_do_not_mix(tmp_path: Path, n: int) -> None:
     folder = copy_of_run(tmp_path / "run")
-    n = 12
 
     def create(number: int) -> dict[str, Any]:
         examples = [

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from robusttc.errors import UnknownTaskError
 from robusttc.serve.access import Caller
-from robusttc.serve.service import Service
+from robusttc.serve.routes import find_service
 from robusttc.serve.task_map import place_tasks
 from robusttc.serve.tenants import Tenants
 
@@ -104,7 +104,7 @@ async def show_tasks(request: Request, q: str = "", offset: int = 0) -> Response
     caller = log_in_first(request)
     if isinstance(caller, Response):
         return caller
-    service: Service = request.app.state.service
+    service = await find_service(request)
     tenants, offset = service.tenants, max(0, offset)
     found = service.list_tasks(q[:200], offset, PAGE_TASKS)
     dots, height = draw_map(tenants)
@@ -133,7 +133,7 @@ async def show_task(request: Request, task: str) -> Response:
     caller = log_in_first(request)
     if isinstance(caller, Response):
         return caller
-    service: Service = request.app.state.service
+    service = await find_service(request)
     tenants = service.tenants
     try:
         details = service.show_task(task, for_admin=True)

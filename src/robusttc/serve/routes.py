@@ -51,9 +51,11 @@ def find_admin(request: Request) -> Caller:
     return request.app.state.access.require_admin(request)  # type: ignore[no-any-return]
 
 
-def find_service(request: Request) -> Service:
-    """Return what answers."""
-    return request.app.state.service  # type: ignore[no-any-return]
+async def find_service(request: Request) -> Service:
+    """Return what answers, from the version of the run that is current."""
+    service: Service = request.app.state.service
+    await service.catch_up()
+    return service
 
 
 def own_task(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,7 +30,6 @@ __all__ = ["ConflictError", "Service"]
 
 PROBE = "Where is my parcel?"
 BUSY_SECONDS = 5.0  # how long a change waits for another process that changes the run
-MAX_JOBS = 1_000
 N_NEAREST = 8
 LEAST_SIMILARITY = 0.05
 Result = TypeVar("Result")
@@ -69,7 +67,7 @@ class Service:
         self.served, self.batcher, self.settings = served, batcher, settings
         self._changes = ThreadPoolExecutor(1, thread_name_prefix="changes")
         self._reads = ThreadPoolExecutor(2, thread_name_prefix="reads")
-        self._jobs: dict[str, schemas.JobState] = {}
+        self._failed: dict[int, str] = {}  # why removals failed, by the version that announced them
         self._running: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -80,7 +78,12 @@ class Service:
     @property
     def tenants(self) -> Tenants:
         """The version of the run that answers."""
-        return self.served.refresh()
+        return self.served.tenants
+
+    async def catch_up(self) -> None:
+        """Serve the version that is current on disk; in a thread where there is something to load."""
+        if self.served.is_behind():
+            await asyncio.to_thread(self.served.refresh)
 
     # Predictions.
 
@@ -239,12 +242,6 @@ class Service:
             microseconds_a_text=self.batcher.microseconds_a_text,
         )
 
-    def show_job(self, job: str) -> schemas.JobState:
-        """Return how far a job is."""
-        if job not in self._jobs:
-            raise ConflictError(404, "there is no such job")
-        return self._jobs[job]
-
     def find_nearest(self, task: str) -> list[dict[str, object]]:
         """Return the tasks that are most similar to one."""
         tenants = self.tenants
@@ -335,10 +332,44 @@ class Service:
 
     def finish_removals(self) -> schemas.JobState | None:
         """Begin to train the models of others without the tasks that no longer answer, if there are any."""
-        if not self.tenants.run.retired:
+        tenants = self.tenants
+        retired = [change for change in tenants.run.history if change.kind == "retire"]
+        if not tenants.run.retired or not retired:
             return None
-        what = "the models of other tasks are trained without it"
-        return self._start_job(what, lambda run: run.remove(run.retired, progress=None))
+        job = retired[-1].version
+
+        async def run_job() -> None:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._changes, self._remove_retired)
+            except Exception as error:
+                self._failed[job] = str(error)
+
+        running = asyncio.get_running_loop().create_task(run_job())
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return self.show_job(f"{job:016x}")
+
+    def _remove_retired(self) -> None:
+        run = self.served.copy().reload()
+        if run.retired:
+            run.remove(run.retired, progress=None)
+
+    def show_job(self, job: str) -> schemas.JobState:
+        """Return how far the removal is that the id stands for; the run itself knows, whoever asks."""
+        run = self.tenants.run
+        for change in run.history:
+            if change.kind == "retire" and f"{change.version:016x}" == job:
+                break
+        else:
+            raise ConflictError(404, "there is no such job")
+        if not set(change.tasks) & {*run.retired}:
+            return schemas.JobState(id=job, state="done", detail="the models no longer know the task")
+        if change.version in self._failed:
+            detail = f"it is begun again when the server starts: {self._failed[change.version]}"
+            return schemas.JobState(id=job, state="failed", detail=detail)
+        return schemas.JobState(
+            id=job, state="running", detail="the models of other tasks are trained without it"
+        )
 
     async def roll_back(self, task: str, wanted: int, version: int | None) -> schemas.TaskVersions:
         """Let an earlier version of an adapted task answer."""
@@ -412,29 +443,6 @@ class Service:
                 if loop.time() > end:
                     raise ConflictError(503, "another change is under way", {"Retry-After": "5"}) from None
                 await asyncio.sleep(0.1)
-
-    def _start_job(self, what: str, work: Callable[[Run], object]) -> schemas.JobState:
-        job = secrets.token_hex(8)
-        state = self._jobs[job] = schemas.JobState(id=job, state="running", detail=what)
-        for old in list(self._jobs)[:-MAX_JOBS]:
-            del self._jobs[old]
-
-        async def run_job() -> None:
-            try:
-                await asyncio.get_running_loop().run_in_executor(
-                    self._changes, lambda: work(self.served.copy())
-                )
-                state.state, state.detail = "done", "the models no longer know the task"
-            except Exception as error:
-                state.state, state.detail = (
-                    "failed",
-                    f"it failed and is begun again when the server starts: {error}",
-                )
-
-        running = asyncio.get_running_loop().create_task(run_job())
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
-        return state
 
 
 def read_table(content: str) -> schemas.ReadRows:

@@ -180,10 +180,6 @@ class VectorMemory:
         while len(self._vectors) > self.n_most:
             self._vectors.popitem(last=False)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._vectors.clear()
-
 
 class ServedRun:
     """The run that is served: always one whole version, replaced by the next one when that has been loaded.
@@ -216,14 +212,17 @@ class ServedRun:
         if names:
             self.answer([Slice(task_id(names[0]), ["hello"])])
 
+    def is_behind(self) -> bool:
+        """Return whether another version is current on disk than the one that answers."""
+        current = RunFolder(self.tenants.run.folder).current_number()
+        return current not in {self.tenants.version, self._refused}
+
     def refresh(self) -> Tenants:
         """Return the version that is current on disk; the one before stays if that is damaged."""
-        current = RunFolder(self.tenants.run.folder).current_number()
-        if current == self.tenants.version or current == self._refused:
-            return self.tenants
         with self._refreshing:
-            if current == self.tenants.version:
+            if not self.is_behind():
                 return self.tenants
+            current = RunFolder(self.tenants.run.folder).current_number()
             try:
                 run = copy.copy(self.tenants.run).reload()
                 self._load_models(run)
@@ -238,7 +237,7 @@ class ServedRun:
     def replace(self, run: Run) -> None:
         """Let another version answer from now on."""
         self.tenants = Tenants(run)
-        self._memory.clear()  # what was removed is not remembered, either
+        self._memory = VectorMemory(self._memory.n_most)  # what was removed is not remembered, either
         self.metrics.observe_version(self.tenants.version, len(self.tenants.by_id))
 
     def _load_models(self, run: Run) -> None:
