@@ -11,7 +11,6 @@ from benchmarks.paper.page_parts import differences, join_parts, opening, protoc
 from benchmarks.paper.reading import Results, Row
 from benchmarks.paper.subjects import Subject
 from benchmarks.report import table
-from robusttc.formatting import format_duration
 
 # What is compared with what: parts of the plain way by how they begin, and the one of ours.
 PARTS = {
@@ -49,7 +48,12 @@ def show_time(seconds: float | None) -> str:
     """
     if seconds is None:
         return ""
-    return f"{seconds / DAY:,.1f} days" if seconds >= 2 * DAY else format_duration(seconds)
+    if seconds >= 2 * DAY:
+        return f"{seconds / DAY:,.1f} days"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"
+    unit, parts = ("min", round(seconds)) if seconds < 3600 else ("h", round(seconds / 60))
+    return f"{parts // 60}:{parts % 60:02} {unit}"
 
 
 def show_range(row: Row, low: str, high: str) -> str:

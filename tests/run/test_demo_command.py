@@ -174,14 +174,14 @@ def test_it_goes_on_where_it_was_stopped(place: Path, stopped: Said, journey: Sa
 
 
 def test_again_it_shows_what_is_there(place: Path, journey: Said) -> None:
-    database = (place / "run" / "run.sqlite").read_bytes()
+    manifest = (place / "run" / "current" / "manifest.json").read_bytes()
     again = say("demo", "--out", str(place), *OPTIONS, executor=Interrupted)
     assert again.code == 0
     assert again.err == ""
     said = f"The run in {place}/run is finished: there is nothing to do.\n\n"
     assert without_times(again.out.replace(said, "")) == without_times(journey.out)
     assert said in again.out
-    assert (place / "run" / "run.sqlite").read_bytes() == database
+    assert (place / "run" / "current" / "manifest.json").read_bytes() == manifest
 
 
 def without_times(text: str) -> str:
@@ -253,7 +253,7 @@ def test_changed_tasks_are_left_alone(tmp_path: Path) -> None:
     assert not (out / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["tasks/mine.csv", "run/run.sqlite", "notes.txt", "demo.json"])
+@pytest.mark.parametrize("name", ["tasks/mine.csv", "run/current", "notes.txt", "demo.json"])
 def test_a_foreign_folder_is_refused(name: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)

@@ -40,7 +40,7 @@ def task_id(name: str) -> str:
     """Return the id that addresses a task in a URL: its name, if that is a plain word, else a hash of it.
 
     >>> task_id("acme"), task_id("../../etc/passwd")
-    ('acme', 't-49bd6c8cf5dbfe6f')
+    ('acme', 't-3754d6cb3a38e118')
     """
     if re.fullmatch(ID_PATTERN, name) and not HASHED.fullmatch(name):
         return name
