@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 from robusttc.data import Task, name_problem
-from robusttc.errors import UnknownTaskError, UsageError, quote
+from robusttc.errors import StoreError, UnknownTaskError, UsageError, quote
 from robusttc.fewshot import FewShotModel
 from robusttc.formatting import count
 from robusttc.run.folder import FolderWriter
 from robusttc.run.outputs import FEWSHOT
 from robusttc.run.predict import TaskPredictor
-from robusttc.run.task_files import adapted_files, pack_adapted, pack_names, pack_task
+from robusttc.run.task_files import adapted_files, pack_adapted, pack_names, pack_task, read_examples
 from robusttc.run.updates.next_version import Limits, judge_version, must_pass_file, refuse_pending
 from robusttc.run.version import Change
 
@@ -37,7 +37,7 @@ def adapt_task(
     examples
         The task; its name must be new.
     replace
-        Whether it may take the place of an adapted task of its name.
+        Whether it may take the place of an adapted task of its name. The same examples again change nothing.
     limits
         What the next version must not break.
 
@@ -60,6 +60,9 @@ def adapt_task(
         refuse_pending(writer)
         run.reload()  # from here on nobody else changes it
         refuse_taken(run, name, replace=replace)
+        there = find_same(run, examples)
+        if there is not None and limits is None:
+            return there
         model = run.fewshot.adapt(examples)
         judgement = judge_version(run, {name: TaskPredictor.of_adapted(model)}, limits or Limits())
         base = run.version
@@ -75,6 +78,17 @@ def adapt_task(
         writer.publish(change, identity=base.identity, libraries=base.libraries)
     run.reload()
     return model
+
+
+def find_same(run: Run, examples: Task) -> FewShotModel | None:
+    """Return the model that the run has of these very examples; None if it has none that can be read."""
+    if examples.name not in run.adapted_names:
+        return None
+    try:
+        known = read_examples(run.version, examples.name)
+        return run.adapted_model(examples.name) if pack_task(known) == pack_task(examples) else None
+    except StoreError:
+        return None  # damaged: it is learned again
 
 
 def restore_task(run: Run, name: str, version: int) -> None:
