@@ -312,6 +312,12 @@ def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
         rows = {"rows": [{"task": ID, "text": "a"}, {"task": other, "text": "a"}]}
         assert status("/v1/predict", own, "POST", json=rows) == 404
         assert http.get(f"/v1/tasks/{ID}", headers={"X-API-Key": own}).json()["cluster"] is None
+        mine = issue_key(file, task="acme")
+        for key, n_least in ((mine, 0), (admin, 1)):
+            made = put(http, "acme", Authorization=f"Bearer {key}")
+            assert made.is_success
+            # Neighbours are other clients: the holder of a task's key is not told their names.
+            assert bool(made.json()["nearest_tasks"]) == bool(n_least)
         revoke_key(file, list_keys(file)[1].id)
         assert status(f"/v1/tasks/{ID}", own) == 401
 

@@ -142,6 +142,7 @@ async def explain(task: OwnTask, question: schemas.Question, service: Served) ->
 async def put_task(
     task: OwnTask,
     examples: schemas.Examples,
+    caller: Someone,
     service: Served,
     response: Response,
     if_match: IfMatch = None,
@@ -150,13 +151,14 @@ async def put_task(
     adapted, is_new = await service.put_task(task, examples, parse_version(if_match))
     response.status_code = 201 if is_new else 200
     response.headers["ETag"] = f'"{adapted.version}"'
-    return adapted
+    return hide_others(adapted, caller)
 
 
 @router.post("/tasks/{task}/examples", responses=CHANGES)
 async def add_examples(
     task: OwnTask,
     examples: schemas.Examples,
+    caller: Someone,
     service: Served,
     response: Response,
     if_match: IfMatch = None,
@@ -164,7 +166,7 @@ async def add_examples(
     """Learn a task again, with more examples."""
     adapted = await service.add_examples(task, examples, parse_version(if_match))
     response.headers["ETag"] = f'"{adapted.version}"'
-    return adapted
+    return hide_others(adapted, caller)
 
 
 @router.delete(
@@ -223,6 +225,13 @@ async def show_job(
 ) -> schemas.JobState:
     """Return how far a long job is."""
     return service.show_job(job)
+
+
+def hide_others(adapted: schemas.Adapted, caller: Caller) -> schemas.Adapted:
+    """Leave the names of other tasks out of what the holder of a task's key is told."""
+    if not caller.is_admin:
+        adapted.nearest_tasks = []
+    return adapted
 
 
 def parse_version(if_match: str | None) -> int | None:
